@@ -1,0 +1,8 @@
+"""The one exception that means "the user can mend this"."""
+
+
+class InputError(Exception):
+    """Bad input: one line that names the file or field, the rule, the value and the remedy.
+
+    Commands print it as it is and exit with 2. Anything else that escapes is a bug of ours.
+    """

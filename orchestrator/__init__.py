@@ -1,0 +1,1 @@
+"""The cycle loop on Ray: sources, search, actors, selection, journal and the command line."""

@@ -1,0 +1,1 @@
+"""Where chunks come from: one protocol, several sources."""
