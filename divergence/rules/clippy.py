@@ -1,0 +1,22 @@
+"""`clippy`: clip the update, not the gradient (Tang et al., KDD 2023), vector by vector.
+
+No entry of a vector may move by more than relative * |entry| + absolute; the whole update is
+scaled down until that holds, so that its direction stays.
+"""
+
+from typing import Annotated, NamedTuple
+
+from annotated_types import Ge, Gt
+
+from divergence.lanemath import f32
+
+
+class Clippy(NamedTuple):
+    """Adaptive update clipping."""
+
+    relative: Annotated[float, Ge(0)] = 0.5
+    absolute: Annotated[float, Gt(0)] = 0.05
+
+    def update_limit(self):
+        """The two terms of the largest move."""
+        return f32(self.relative), f32(self.absolute)

@@ -1,0 +1,31 @@
+"""`euclidean`: dual ascent with the projected gradient step (section V-C, equation 8)."""
+
+from typing import Annotated, NamedTuple
+
+from annotated_types import Ge, Gt
+
+from divergence.lanemath import f32
+from divergence.rules.hooks import Penalty
+from divergence.simd import fma, larger, smaller, splat
+
+
+class Euclidean(NamedTuple):
+    """mu <- max(floor, mu + dual_step * (msqr - rho)), at most the ceiling.
+
+    The paper's floor is zero, and an additive step can leave it again.
+    """
+
+    rho: Annotated[float, Gt(0)]
+    dual_step: Annotated[float, Gt(0)]
+    mu0: Annotated[float, Gt(0)] = 0.01
+    mu_floor: Annotated[float, Ge(0)] = 0.01
+    mu_ceiling: Annotated[float, Gt(0)] = 1e6
+    implicit: bool = True
+    penalty_in_sum: bool = True
+
+    pull, sense, move = Penalty.pull, Penalty.sense, Penalty.move
+
+    def ascend(self, mu, msqr):
+        """A step along the constraint's violation, projected back."""
+        moved = fma(splat(f32(self.dual_step)), msqr - splat(f32(self.rho)), mu)
+        return smaller(larger(moved, splat(f32(self.mu_floor))), splat(f32(self.mu_ceiling)))

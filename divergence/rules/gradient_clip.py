@@ -1,0 +1,17 @@
+"""`gradient_clip`: a largest norm for the gradient of each vector, before AdaGrad sees it."""
+
+from typing import Annotated, NamedTuple
+
+from annotated_types import Gt
+
+from divergence.lanemath import f32
+
+
+class GradientClip(NamedTuple):
+    """Scale a vector's gradient back where its norm exceeds the limit."""
+
+    limit: Annotated[float, Gt(0)] = 1.0
+
+    def gradient_limit(self):
+        """|g| <= limit."""
+        return f32(self.limit)

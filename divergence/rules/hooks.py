@@ -1,0 +1,140 @@
+"""What a rule may say about one training step. A rule overrides what it needs, no more.
+
+A rule is a NamedTuple of numbers with methods of these names; the kernel calls the functions
+below with the rule as first argument, and numba picks the rule's method, or the default, by the
+rule's type when it compiles. Defaults are constants that the compiler folds away.
+
+`theta`, `g` and the like are eight lanes of one vector; `mu`, `msqr` and `inverse_length` are
+lanes too, one for each of eight *vectors*.
+"""
+
+from numba import types
+from numba.extending import overload
+
+from divergence.lanemath import f32
+from divergence.simd import fma, splat
+
+
+def pull(self, mu, inverse_length):
+    """The coefficient c of the penalty's gradient c * theta, for eight vectors. Default 0."""
+
+
+def sense(self, c, theta, g):
+    """The gradient that enters AdaGrad's sum. Default: that of the loss, g."""
+
+
+def move(self, c, theta, g, eta0, slowness):
+    """The new theta. The step size is eta0 / slowness. Default: theta - step * g."""
+
+
+def gradient_limit(self):
+    """The largest norm a vector's gradient may have; longer ones are scaled. Default: none."""
+
+
+def update_limit(self):
+    """(relative, absolute): no entry may move by more than relative * |theta| + absolute.
+
+    The whole update is scaled down until that holds. Default: none.
+    """
+
+
+def norm_limit(self, length):
+    """The largest squared norm of a vector after the step; larger ones are scaled. Default: none."""
+
+
+def ascend(self, mu, msqr):
+    """The new multipliers of eight vectors, from their mean squares after the step. Default: mu."""
+
+
+_NONE = f32(float("inf"))
+
+
+class _Default:
+    """What holds where a rule is silent."""
+
+    def pull(self, mu, inverse_length):
+        return splat(f32(0.0))
+
+    def sense(self, c, theta, g):
+        return g
+
+    def move(self, c, theta, g, eta0, slowness):
+        return theta - (eta0 * g) / slowness
+
+    def gradient_limit(self):
+        return _NONE
+
+    def update_limit(self):
+        return _NONE, _NONE
+
+    def norm_limit(self, length):
+        return _NONE
+
+    def ascend(self, mu, msqr):
+        return mu
+
+
+def _method(rule, name):
+    """The rule's own method, or the default; None where the argument is no rule."""
+    if not isinstance(rule, types.BaseNamedTuple):
+        return None
+    return getattr(rule.instance_class, name, getattr(_Default, name))
+
+
+@overload(pull)
+def _pull(self, mu, inverse_length):
+    return _method(self, "pull")
+
+
+@overload(sense)
+def _sense(self, c, theta, g):
+    return _method(self, "sense")
+
+
+@overload(move)
+def _move(self, c, theta, g, eta0, slowness):
+    return _method(self, "move")
+
+
+@overload(gradient_limit)
+def _gradient_limit(self):
+    return _method(self, "gradient_limit")
+
+
+@overload(update_limit)
+def _update_limit(self):
+    return _method(self, "update_limit")
+
+
+@overload(norm_limit)
+def _norm_limit(self, length):
+    return _method(self, "norm_limit")
+
+
+@overload(ascend)
+def _ascend(self, mu, msqr):
+    return _method(self, "ascend")
+
+
+class Penalty:
+    """The primal step of every rule with multipliers: the loss plus mu * msqr(theta)."""
+
+    @staticmethod
+    def pull(self, mu, inverse_length):
+        """The gradient of mu / d * |theta|**2 is 2 mu / d * theta."""
+        return splat(f32(2.0)) * mu * inverse_length
+
+    @staticmethod
+    def sense(self, c, theta, g):
+        """The paper trains "with the loss", so by default the penalty is in the sum."""
+        return fma(c, theta, g) if self.penalty_in_sum else g
+
+    @staticmethod
+    def move(self, c, theta, g, eta0, slowness):
+        """Explicit, or implicit (proximal): theta / (1 + step * c) after the loss's own step.
+
+        The explicit step overshoots where mu is large; the implicit one cannot.
+        """
+        if self.implicit:
+            return (theta * slowness - eta0 * g) / fma(eta0, c, slowness)
+        return theta - (eta0 * fma(c, theta, g)) / slowness

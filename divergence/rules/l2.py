@@ -1,0 +1,26 @@
+"""`l2`: one global penalty, the production baseline of the paper (section III-B)."""
+
+from typing import Annotated, NamedTuple
+
+from annotated_types import Ge
+
+from divergence.lanemath import f32
+from divergence.simd import fma, splat
+
+
+class L2(NamedTuple):
+    """The loss plus lam / 2 * |theta|**2."""
+
+    lam: Annotated[float, Ge(0)]
+
+    def pull(self, mu, inverse_length):
+        """Every vector is pulled alike."""
+        return splat(f32(self.lam))
+
+    def sense(self, c, theta, g):
+        """The penalty is part of the loss."""
+        return fma(c, theta, g)
+
+    def move(self, c, theta, g, eta0, slowness):
+        """A plain gradient step on the sum."""
+        return theta - (eta0 * fma(c, theta, g)) / slowness

@@ -1,0 +1,29 @@
+"""`naive`: multiply or divide the multiplier by a constant (section V-A)."""
+
+from typing import Annotated, NamedTuple
+
+from annotated_types import Ge, Gt
+
+from divergence.lanemath import f32
+from divergence.rules.hooks import Penalty
+from divergence.simd import chosen_above, larger, smaller, splat
+
+
+class Naive(NamedTuple):
+    """mu <- mu * factor while msqr > rho, else mu / factor; held between floor and ceiling."""
+
+    rho: Annotated[float, Gt(0)]
+    factor: Annotated[float, Gt(1)] = 1.1
+    mu0: Annotated[float, Gt(0)] = 0.01
+    mu_floor: Annotated[float, Ge(0)] = 0.01
+    mu_ceiling: Annotated[float, Gt(0)] = 1e6
+    implicit: bool = True
+    penalty_in_sum: bool = True
+
+    pull, sense, move = Penalty.pull, Penalty.sense, Penalty.move
+
+    def ascend(self, mu, msqr):
+        """Blind to how large the violation is."""
+        up, down = mu * splat(f32(self.factor)), mu / splat(f32(self.factor))
+        moved = chosen_above(msqr, splat(f32(self.rho)), up, down)
+        return smaller(larger(moved, splat(f32(self.mu_floor))), splat(f32(self.mu_ceiling)))

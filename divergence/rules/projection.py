@@ -1,0 +1,17 @@
+"""`projection`: after each step, back to the ball msqr <= rho (section V; the paper dismisses it)."""
+
+from typing import Annotated, NamedTuple
+
+from annotated_types import Gt
+
+from divergence.lanemath import f32
+
+
+class Projection(NamedTuple):
+    """Divide a vector by a constant where its mean square exceeds rho."""
+
+    rho: Annotated[float, Gt(0)]
+
+    def norm_limit(self, length):
+        """|theta|**2 <= rho * d."""
+        return f32(self.rho) * length

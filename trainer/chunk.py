@@ -1,0 +1,203 @@
+"""A chunk: the events of one cycle, compiled once for every instance of every arm.
+
+Feature values become dense row numbers, the most frequent first, so that hot rows share the
+cache. Nothing here knows a model: arms with different models share chunks.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from divergence.errors import InputError
+from trainer.events import column, ragged
+from trainer.features import Feature, FeatureSpec
+from trainer.kernel import Slots
+
+MISSING = ""
+"""The value of an event that has none: null, NaN, the empty string or an empty list."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The (feature, value) of every row of one side; `count` is how often the chunk has it."""
+
+    feature: NDArray[np.int16]
+    value: pa.StringArray
+    count: NDArray[np.int64]
+
+    @cached_property
+    def values(self) -> list[str]:
+        """The values as Python strings."""
+        return list(self.value.to_pylist())
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.feature)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The events of one cycle in order, as read-only arrays."""
+
+    click: NDArray[np.uint8]
+    users: Slots
+    ads: Slots
+    user_keys: Keys
+    ad_keys: Keys
+
+    def __len__(self) -> int:
+        """How many events there are."""
+        return len(self.click)
+
+    @property
+    def constant_logloss(self) -> float:
+        """The log-loss of a model that knows the chunk's click rate and nothing else."""
+        rate = float(self.click.mean())
+        return 0.0 if rate in (0.0, 1.0) else -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One feature of all events: values by number, how many each event has, and their weights."""
+
+    codes: NDArray[np.int32]
+    values: list[str]
+    lengths: NDArray[np.int64] | None  # None where every event has one value, of weight 1
+    weights: NDArray[np.float32] | None
+
+
+def compile_chunk(table: pa.Table, spec: FeatureSpec, *, labelled: bool = True) -> Chunk:
+    """Compile a table that `check_events` has passed. Without labels every click is 0."""
+    if len(table) == 0:
+        raise InputError("a chunk must have at least one event, but the table is empty")
+    click = np.zeros(len(table), np.uint8)
+    if labelled:
+        click = column(table, spec.label).to_numpy(zero_copy_only=False).astype(np.uint8)
+    single = not any(feature.multi for feature in spec.features)
+    users, user_keys = _compile_side(table, spec.user, 0, single)
+    ads, ad_keys = _compile_side(table, spec.ad, len(spec.user), single)
+    return Chunk(_frozen(click), users, ads, user_keys, ad_keys)
+
+
+def _compile_side(
+    table: pa.Table, features: tuple[Feature, ...], first: int, single: bool
+) -> tuple[Slots, Keys]:
+    columns = [_read_column(table, feature) for feature in features]
+    counts = np.concatenate([np.bincount(c.codes, minlength=len(c.values)) for c in columns])
+    order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    row_of = np.zeros(len(counts), np.int32)
+    row_of[order] = np.arange(len(order), dtype=np.int32)
+    offsets = np.cumsum([0] + [len(c.values) for c in columns])
+    rows = [row_of[offset + c.codes] for offset, c in zip(offsets, columns, strict=False)]
+    number = np.repeat(np.arange(len(columns)), np.diff(offsets))[order]
+    names = [value for c in columns for value in c.values]
+    keys = Keys(
+        _frozen((number + first).astype(np.int16)),
+        pa.array([names[i] for i in order], pa.string()),
+        _frozen(counts[order].astype(np.int64)),
+    )
+    return (_fixed_slots(rows) if single else _ragged_slots(columns, rows)), keys
+
+
+def _fixed_slots(rows: list[NDArray[np.int32]]) -> Slots:
+    n, k = len(rows[0]), len(rows)
+    nothing = np.zeros(0, np.int32)
+    return Slots(
+        _frozen(np.arange(0, (n + 1) * k, k, dtype=np.int64)),
+        _frozen(np.stack(rows, axis=1).reshape(-1)),
+        _frozen(nothing),
+        _frozen(nothing.astype(np.float32)),
+    )
+
+
+def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
+    """Lay the features of each event side by side, each with its values in their order."""
+    events = next(len(c.codes) if c.lengths is None else len(c.lengths) for c in columns)
+    lengths = np.ones((events, len(columns)), np.int64)
+    for k, c in enumerate(columns):
+        if c.lengths is not None:
+            lengths[:, k] = c.lengths
+    ends = np.cumsum(lengths.reshape(-1)).reshape(lengths.shape)
+    row = np.empty(int(ends[-1, -1]), np.int32)
+    feature, weight = np.empty_like(row), np.ones(len(row), np.float32)
+    for k, c in enumerate(columns):
+        at = ends[:, k] - lengths[:, k]
+        if c.lengths is not None:
+            within = np.arange(len(c.codes)) - np.repeat(
+                np.cumsum(c.lengths) - c.lengths, c.lengths
+            )
+            at = np.repeat(at, c.lengths) + within
+            weight[at] = c.weights
+        row[at], feature[at] = rows[k], k
+    start = np.concatenate([[0], ends[:, -1]]).astype(np.int64)
+    return Slots(_frozen(start), _frozen(row), _frozen(feature), _frozen(weight))
+
+
+def _read_column(table: pa.Table, feature: Feature) -> _Column:
+    if not feature.multi:
+        codes, values = _encode(column(table, feature.name))
+        return _Column(codes, values, None, None)
+    lengths, flat, weights = ragged(table, feature)
+    codes, values = _encode(flat)
+    if weights is None:
+        weights = np.ones(len(codes))
+    return _mean_of(codes, values, lengths, weights)
+
+
+def _mean_of(
+    codes: NDArray[np.int32],
+    values: list[str],
+    lengths: NDArray[np.int64],
+    weights: NDArray[np.float64],
+) -> _Column:
+    """Values listed twice count once with both weights; weights of an event sum to 1.
+
+    An event whose list is empty or weighs nothing has the missing value.
+    """
+    events = len(lengths)
+    owner = np.repeat(np.arange(events), lengths)
+    key = owner * np.int64(max(1, len(values))) + codes
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    together = np.bincount(inverse, weights, minlength=len(first))
+    keep = np.sort(first[together > 0])
+    weight = together[inverse[keep]]
+    owner, codes = owner[keep], codes[keep]
+    total = np.bincount(owner, weight, minlength=events)
+    lone = np.flatnonzero(total == 0)
+    if len(lone):
+        values = values if MISSING in values else [*values, MISSING]
+        owner = np.concatenate([owner, lone])
+        codes = np.concatenate([codes, np.full(len(lone), values.index(MISSING), np.int32)])
+        weight, total[lone] = np.concatenate([weight, np.ones(len(lone))]), 1.0
+        order = np.argsort(owner, kind="stable")
+        owner, codes, weight = owner[order], codes[order], weight[order]
+    share = (weight / total[owner]).astype(np.float32)
+    return _Column(codes, values, np.bincount(owner, minlength=events), share)
+
+
+def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
+    """Values by number, and as strings; whole floats read as integers, so 30.0 is 30."""
+    if not pa.types.is_dictionary(array.type):
+        if pa.types.is_floating(array.type):
+            array = pc.if_else(pc.is_nan(array), None, array)
+        array = array.dictionary_encode()
+    numbers: dict[str, int] = {}
+    texts = array.dictionary.cast(pa.string()).to_pylist()
+    canonical = [numbers.setdefault(_text(t), len(numbers)) for t in texts]
+    if array.null_count:
+        canonical.append(numbers.setdefault(MISSING, len(numbers)))
+    codes = pc.fill_null(array.indices, len(texts)).to_numpy(zero_copy_only=False)
+    return np.asarray(canonical, np.int32)[codes.astype(np.int64)], list(numbers)
+
+
+def _text(value: str | None) -> str:
+    return MISSING if value is None or value == "nan" else value
+
+
+def _frozen(array: NDArray) -> NDArray:  # type: ignore[type-arg]
+    array.setflags(write=False)
+    return array

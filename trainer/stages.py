@@ -1,0 +1,235 @@
+"""The stages of one event's training step, compiled into the kernels that call them.
+
+Offsets count float32 entries. A row is [values | sums | low parts of the sums], each `width`
+long; `store` may write up to seven entries past what it means to, so buffers end with SLACK, and
+rows of products and gradients are written in ascending order.
+"""
+
+import numpy as np
+
+from divergence.jit import inlined
+from divergence.lanemath import begin_fast_power, begin_power, end_fast_power, end_power, f32
+from divergence.rules.hooks import gradient_limit, move, norm_limit, sense, update_limit
+from divergence.simd import (
+    WIDTH,
+    absolute,
+    any_not_below,
+    fma,
+    item,
+    lane_max,
+    lane_sum,
+    larger,
+    load,
+    prefetch,
+    put,
+    splat,
+    store,
+)
+from trainer.geometry import PARTS
+
+LINE = 16  # float32 in a cache line
+SLACK = WIDTH  # how far a store may reach past the end of what it means to write
+
+
+@inlined
+def slots(start, i, fixed):
+    """The first slot of event i, and the first of the next."""
+    if fixed > 0:
+        return i * fixed, (i + 1) * fixed
+    return item(start, i), item(start, i + 1)
+
+
+@inlined
+def ask(table, rows, first, last, size):
+    """Prefetch the rows of these slots."""
+    for slot in range(first, last):
+        at = np.int64(item(rows, slot)) * size
+        for j in range(0, size, LINE):
+            prefetch(table, at + j)
+
+
+@inlined
+def look_up(rows, first, start, stop, size, mus, at, mu):
+    """Where the rows of these slots are, and their multipliers."""
+    for slot in range(start, stop):
+        row = np.int64(item(rows, first + slot - start))
+        put(at, slot, row * size)
+        put(mu, slot, item(mus, row))
+
+
+@inlined
+def write_back(rows, first, start, stop, mus, mu):
+    """The multipliers back to where `look_up` found them."""
+    for slot in range(start, stop):
+        put(mus, np.int64(item(rows, first + slot - start)), item(mu, slot))
+
+
+@inlined
+def mix(user, feature, u0, n_u, at, weight, where, shape):
+    """where[k]: the vector of feature k, its value's own row or a scratch row with the mean."""
+    if shape.user_slots > 0:  # slots are features, and `where` is `at` itself
+        return
+    size = PARTS * shape.user_padded
+    scratch = len(user) - shape.features * size
+    before = -1
+    for slot in range(n_u):
+        k = np.int64(item(feature, u0 + slot))
+        if k != before and (slot + 1 == n_u or item(feature, u0 + slot + 1) != k):
+            put(where, k, item(at, slot))
+        else:
+            to, w = scratch + k * size, splat(item(weight, slot))
+            put(where, k, to)
+            for j in range(0, shape.user_padded, WIDTH):
+                so_far = load(user, to + j) if k == before else splat(f32(0.0))
+                store(user, to + j, fma(w, load(user, item(at, slot) + j), so_far))
+        before = k
+
+
+@inlined
+def user_vector(user, where, shape, nu_u):
+    """The products of each pair of features' shared entries, then their lone entries."""
+    K, o, s = shape.features, shape.overlap, shape.alone
+    t = 0
+    for p in range(K):
+        for q in range(p + 1, K):
+            left, right = item(where, p) + (q - 1) * o, item(where, q) + p * o
+            for j in range(0, o, WIDTH):
+                store(nu_u, t + j, load(user, left + j) * load(user, right + j))
+            t += o
+    for k in range(K):
+        for j in range(0, s, WIDTH):
+            store(nu_u, t + j, load(user, item(where, k) + (K - 1) * o + j))
+        t += s
+    store(nu_u, t, splat(f32(0.0)))
+
+
+@inlined
+def ad_vector(ad, at, weight, first, last, nu_u, nu_a, shape):
+    """The weighted sum of the ad's rows; returns its product with the user's vector."""
+    dot = splat(f32(0.0))
+    for j in range(0, shape.ad_padded, WIDTH):
+        v = splat(f32(0.0))
+        for slot in range(first, last):
+            w = f32(1.0) if shape.ad_slots > 0 else item(weight, slot)
+            v = fma(splat(w), load(ad, item(at, slot) + j), v)
+        store(nu_a, j, v)
+        dot = fma(v, load(nu_u, j), dot)
+    return lane_sum(dot)
+
+
+@inlined
+def feature_gradients(user, where, shape, nu_a, g, gradient):
+    """The gradient of the loss for each feature's vector: the way of `user_vector` back."""
+    K, o, s = shape.features, shape.overlap, shape.alone
+    stride = shape.user_padded + SLACK
+    g = splat(g)
+    t = 0
+    for p in range(K):
+        for q in range(p + 1, K):
+            for j in range(0, o, WIDTH):
+                h = g * load(nu_a, t + j)
+                left = load(user, item(where, p) + (q - 1) * o + j)
+                right = load(user, item(where, q) + p * o + j)
+                store(gradient, p * stride + (q - 1) * o + j, h * right)
+                store(gradient, q * stride + p * o + j, h * left)
+            t += o
+    for k in range(K):
+        to = k * stride + (K - 1) * o
+        for j in range(0, s, WIDTH):
+            store(gradient, to + j, g * load(nu_a, t + j))
+        store(gradient, to + s, splat(f32(0.0)))
+        t += s
+
+
+@inlined
+def clip(gradient, source, width, weight, rule):
+    """The weight with which a gradient counts, so that it is no longer than the rule allows."""
+    limit = gradient_limit(rule)
+    if limit < np.inf:
+        total = splat(f32(0.0))
+        for j in range(0, width, WIDTH):
+            total = fma(load(gradient, source + j), load(gradient, source + j), total)
+        norm = weight * np.sqrt(lane_sum(total))
+        if norm > limit:
+            return weight * (limit / norm)
+    return weight
+
+
+@inlined
+def add_up(table, at, width, gradient, source, weight, c, rule, sums, x):
+    """Add |gradient| to one row's sums, and copy them to sums[x:]."""
+    w, c = splat(weight), splat(c)
+    for j in range(0, width, WIDTH):
+        g = absolute(sense(rule, c, load(table, at + j), w * load(gradient, source + j)))
+        high = load(table, at + width + j)
+        low = load(table, at + 2 * width + j) + g
+        total = high + low
+        store(table, at + width + j, total)
+        store(table, at + 2 * width + j, low - (total - high))
+        store(sums, x + j, total)
+
+
+@inlined
+def slowness(sums, whole, n, alpha, beta, constants, reference):
+    """sums[:n] <- alpha + sums ** beta, by which eta0 is divided."""
+    if reference:
+        for j in range(0, n, WIDTH):
+            small, exponent = begin_power(load(sums, j), beta, constants)
+            store(sums, j, small)
+            store(whole, j, exponent)
+        for j in range(0, n, WIDTH):
+            power = end_power(load(sums, j), load(whole, j), beta, constants)
+            store(sums, j, alpha + power)
+    else:
+        for j in range(0, n, WIDTH):
+            store(sums, j, begin_fast_power(load(sums, j), beta, constants))
+        for j in range(0, n, WIDTH):
+            store(sums, j, alpha + end_fast_power(load(sums, j), constants))
+
+
+@inlined
+def step(table, at, width, gradient, source, weight, c, rule, eta0, slowness, x, delta, length):
+    """Move one row; return its squared norm afterwards."""
+    w, c = splat(weight), splat(c)
+    total = splat(f32(0.0))
+    relative, most = update_limit(rule)
+    if most < np.inf:
+        strain = splat(f32(1.0))
+        for j in range(0, width, WIDTH):
+            theta = load(table, at + j)
+            new = move(rule, c, theta, w * load(gradient, source + j), eta0, load(slowness, x + j))
+            store(delta, j, new - theta)
+            allowed = fma(splat(relative), absolute(theta), splat(most))
+            strain = larger(absolute(new - theta) / allowed, strain)
+        scale = splat(f32(1.0) / lane_max(strain))
+        for j in range(0, width, WIDTH):
+            theta = fma(scale, load(delta, j), load(table, at + j))
+            store(table, at + j, theta)
+            total = fma(theta, theta, total)
+    else:
+        for j in range(0, width, WIDTH):
+            g = w * load(gradient, source + j)
+            theta = move(rule, c, load(table, at + j), g, eta0, load(slowness, x + j))
+            store(table, at + j, theta)
+            total = fma(theta, theta, total)
+    return hold(table, at, width, lane_sum(total), norm_limit(rule, f32(length)))
+
+
+@inlined
+def hold(table, at, width, square, limit):
+    """Scale a row back to the largest squared norm that the rule allows."""
+    if square > limit:
+        shrink = splat(np.sqrt(limit / square))
+        for j in range(0, width, WIDTH):
+            store(table, at + j, shrink * load(table, at + j))
+        return limit
+    return square
+
+
+@inlined
+def beyond(table, at, width, tau):
+    """Whether some entry of the row is not below tau in size (NaN counts)."""
+    for j in range(0, width, WIDTH):
+        if any_not_below(absolute(load(table, at + j)), tau):
+            return True
+    return False
