@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numba
 from numba import njit
@@ -56,9 +56,10 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compile(function: Callable[..., Any], **flags: bool) -> Callable[..., Any]:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_dir())
+    config: Any = numba.config
+    before, config.CACHE_DIR = config.CACHE_DIR, str(cache_dir())
     try:
-        return njit(error_model="numpy", **flags)(function)
+        compiled: Any = njit(error_model="numpy", **flags)  # type: ignore[call-overload]
+        return cast(Callable[..., Any], compiled(function))
     finally:
-        numba.config.CACHE_DIR = before
+        config.CACHE_DIR = before

@@ -6,6 +6,7 @@ cache. Nothing here knows a model: arms with different models share chunks.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -182,22 +183,18 @@ def _mean_of(
 def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     """Values by number, and as strings; whole floats read as integers, so 30.0 is 30."""
     if not pa.types.is_dictionary(array.type):
-        if pa.types.is_floating(array.type):
-            array = pc.if_else(pc.is_nan(array), None, array)
         array = array.dictionary_encode()
     numbers: dict[str, int] = {}
     texts = array.dictionary.cast(pa.string()).to_pylist()
-    canonical = [numbers.setdefault(_text(t), len(numbers)) for t in texts]
+    if pa.types.is_floating(array.type.value_type):
+        texts = [None if text == "nan" else text for text in texts]
+    canonical = [numbers.setdefault(text or MISSING, len(numbers)) for text in texts]
     if array.null_count:
         canonical.append(numbers.setdefault(MISSING, len(numbers)))
     codes = pc.fill_null(array.indices, len(texts)).to_numpy(zero_copy_only=False)
     return np.asarray(canonical, np.int32)[codes.astype(np.int64)], list(numbers)
 
 
-def _text(value: str | None) -> str:
-    return MISSING if value is None or value == "nan" else value
-
-
-def _frozen(array: NDArray) -> NDArray:  # type: ignore[type-arg]
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array

@@ -39,7 +39,7 @@ def update_limit(self):
 
 
 def norm_limit(self, length):
-    """The largest squared norm of a vector after the step; larger ones are scaled. Default: none."""
+    """The largest squared norm of a vector after the step; larger ones are scaled. Default none."""
 
 
 def ascend(self, mu, msqr):

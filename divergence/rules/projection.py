@@ -1,4 +1,4 @@
-"""`projection`: after each step, back to the ball msqr <= rho (section V; the paper dismisses it)."""
+"""`projection`: after each step, back to the ball msqr <= rho (section V dismisses it)."""
 
 from typing import Annotated, NamedTuple
 

@@ -1,0 +1,212 @@
+"""One training instance: its own copy of the working set, one pass over the chunk, an outcome."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergence.detector import first_offender, norms
+from divergence.errors import InputError
+from divergence.jit import compiling
+from divergence.lanemath import CONSTANTS
+from divergence.rules import Rule
+from divergence.simd import padded
+from trainer.chunk import Chunk
+from trainer.features import FeatureSpec
+from trainer.fixed import FixedShape
+from trainer.geometry import PARTS, Shape
+from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.outcome import Divergence, Outcome, Status
+from trainer.setting import Setting
+
+BLOCK = 8192  # events between two looks at `stop`: a few milliseconds
+ALIGNMENT = 64  # bytes of a cache line
+TAU = 15.0  # the paper's
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all instances of an arm have in common."""
+
+    spec: FeatureSpec
+    shape: Shape
+    tau: float = TAU
+    reference: bool = False  # powers of reference accuracy, some 10% slower
+
+
+class Buffers:
+    """Room for an instance's tables, kept from one instance to the next.
+
+    Fresh memory costs more than the copy into it: the system hands it out page by page.
+    """
+
+    def __init__(self) -> None:
+        """Empty; grows with the working sets it meets."""
+        self._room: dict[str, NDArray[np.uint8]] = {}
+
+    def copy_of(self, tables: Tables) -> Tables:
+        """A writable copy, each array aligned to a cache line. The last copy is overwritten."""
+        return Tables(*(self._copy(n, a) for n, a in zip(Tables._fields, tables, strict=True)))
+
+    def margins(self, events: int) -> NDArray[np.float32]:
+        """Room for one margin an event, padded as `total_loss` wants it."""
+        margin = self._take("margin", padded(events), np.dtype(np.float32))
+        margin[events:] = -1e30
+        return margin
+
+    def _copy(self, name: str, array: Any) -> Any:
+        copy = self._take(name, len(array), array.dtype)
+        copy[:] = array
+        return copy
+
+    def _take(self, name: str, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        size = length * dtype.itemsize
+        room = self._room.get(name)
+        if room is None or len(room) < size + ALIGNMENT:
+            room = self._room[name] = np.zeros(size * 5 // 4 + ALIGNMENT, np.uint8)
+        first = -room.ctypes.data % ALIGNMENT
+        return room[first : first + size].view(dtype)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """An outcome, and the rows as training left them (those of the abort, if it diverged)."""
+
+    outcome: Outcome
+    tables: Tables
+
+
+def train(
+    job: Job,
+    chunk: Chunk,
+    start: Tables,
+    setting: Setting,
+    rule: Rule,
+    *,
+    instance: int = 0,
+    buffers: Buffers | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Trained:
+    """Train one instance; `stop` is asked every few milliseconds and makes it late.
+
+    The tables of the result live in `buffers`, until they are used for the next instance.
+    """
+    check_setting(setting, job.tau)
+    buffers = buffers or Buffers()
+    rates = Rates(setting.eta0, setting.alpha, setting.beta, job.tau, job.reference)
+    warm_up(job, rule)
+    begin = time.perf_counter()
+    tables, margin = buffers.copy_of(start), buffers.margins(len(chunk))
+    shape = FixedShape(job.shape)
+    done, bad, status = 0, -1, Status.RETAINED
+    while done < len(chunk) and bad < 0:
+        if stop is not None and stop():
+            status = Status.LATE
+            break
+        last = min(done + BLOCK, len(chunk))
+        bad = train_block(
+            chunk.click,
+            chunk.users,
+            chunk.ads,
+            tables,
+            shape,
+            rates,
+            rule,
+            done,
+            last,
+            margin,
+            CONSTANTS,
+        )
+        done = last if bad < 0 else bad + 1
+    margin[done:] = -1e30
+    loss = float(total_loss(margin, done, CONSTANTS)) / done if done else float("nan")
+    seconds = time.perf_counter() - begin
+    divergence = None
+    if bad >= 0:
+        status, divergence = Status.DIVERGED, _find(job, chunk, tables, bad)
+    outcome = Outcome(
+        instance,
+        setting,
+        status,
+        loss,
+        done,
+        seconds,
+        divergence,
+        _reason(status, divergence, done),
+    )
+    return Trained(outcome, tables)
+
+
+def check_setting(setting: Setting, tau: float) -> None:
+    """Raise `InputError` for step sizes that have no meaning."""
+    rules = (
+        ("eta0", setting.eta0, setting.eta0 > 0, "> 0"),
+        ("alpha", setting.alpha, setting.alpha > 0, "> 0"),
+        ("beta", setting.beta, 0 <= setting.beta <= 2, "between 0 and 2"),
+        ("tau", tau, tau > 0, "> 0"),
+    )
+    for name, value, holds, rule in rules:
+        if not (np.isfinite(value) and holds):
+            raise InputError(f"{name} must be {rule}, but is {value}")
+
+
+_warm: set[tuple[Shape, type]] = set()
+
+
+def warm_up(job: Job, rule: Rule) -> float:
+    """Compile (or load) the kernel for this shape and rule; return the seconds it took.
+
+    Processes of one machine do so one after the other: the first compiles, the others load.
+    """
+    key = (job.shape, type(rule))
+    if key in _warm:
+        return 0.0
+    begin = time.perf_counter()
+    with compiling():
+        _train_on_nothing(job, rule)
+    _warm.add(key)
+    return time.perf_counter() - begin
+
+
+def _train_on_nothing(job: Job, rule: Rule) -> None:
+    """Call the kernels once, with arrays of the types that `train` gives them."""
+    shape = FixedShape(job.shape)
+    slots = Slots(
+        np.zeros(1, np.int64), *(np.zeros(0, t) for t in (np.int32, np.int32, np.float32))
+    )
+    click = np.zeros(0, np.uint8)
+    for array in (click, *slots):
+        array.setflags(write=False)
+    tables = Tables(real, real, real, real, np.zeros(2))
+    rates = Rates(1.0, 1.0, 0.5, job.tau, job.reference)
+    train_block(click, slots, slots, tables, shape, rates, rule, 0, 0, real, CONSTANTS)
+    total_loss(real, 0, CONSTANTS)
+
+
+def _find(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:
+    """The worst vector among those that the event has touched."""
+    shape, worst = job.shape, ("bias", "", float(abs(tables.bias[0])))
+    for slots, keys, table, padded_length, length in (
+        (chunk.users, chunk.user_keys, tables.user, shape.user_padded, shape.user),
+        (chunk.ads, chunk.ad_keys, tables.ad, shape.ad_padded, shape.ad),
+    ):
+        touched = slots.row[slots.start[event] : slots.start[event + 1]]
+        vectors = table.reshape(-1, PARTS, padded_length)[touched, 0, :length]
+        at = first_offender(vectors, job.tau)
+        if at is not None:
+            norm = float(norms(vectors[at : at + 1]).inf[0])
+            if worst[0] == "bias" or not norm <= worst[2]:
+                row = int(touched[at])
+                name = job.spec.features[int(keys.feature[row])].name
+                worst = (name, str(keys.value[row]), norm)
+    return Divergence(event, *worst)
+
+
+def _reason(status: Status, divergence: Divergence | None, done: int) -> str:
+    if divergence is not None:
+        vector = f"{divergence.feature}={divergence.value or '(missing)'}"
+        return f"{vector} reached {divergence.norm:.4g} at event {divergence.event}"
+    return f"stopped after {done} events" if status is Status.LATE else ""

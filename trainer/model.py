@@ -1,0 +1,213 @@
+"""The model: every vector that is alive, keyed by (feature, value).
+
+Rows live in growing arrays; a dictionary per feature finds them. What a cycle costs follows the
+values that its chunk touches, never the size of the model.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergence.detector import norms
+from divergence.simd import padded
+from trainer.chunk import Chunk, Keys
+from trainer.draw import first_vectors
+from trainer.features import FeatureSpec
+from trainer.geometry import PARTS, Shape, shape_of
+from trainer.kernel import Tables
+
+Key = tuple[int, str]
+"""A feature's number (user features first) and a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What a model is made of. Two models with equal configs can stand in for each other."""
+
+    spec: FeatureSpec
+    overlap: int
+    alone: int
+    init_std: float = 0.05
+    seed: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """The vectors' lengths."""
+        return shape_of(self.spec, self.overlap, self.alone)
+
+
+class Side:
+    """The rows of the user features or of the ad features, with all that belongs to a vector."""
+
+    def __init__(self, width: int):
+        """No rows, of vectors padded to `width`."""
+        self.rows = np.zeros((0, PARTS, width), np.float32)
+        self.mu = np.zeros(0, np.float32)
+        self.updates = np.zeros(0, np.int64)
+        self.seen = np.zeros(0, np.int32)
+        self.inf = np.zeros(0, np.float32)
+        self.msqr = np.zeros(0, np.float32)
+        self.keys: list[Key | None] = []
+        self.index: dict[Key, int] = {}
+        self.free: list[int] = []
+        self.last: dict[int, list[NDArray[np.int64]]] = {}  # rows by the cycle that saw them
+
+    def __len__(self) -> int:
+        """How many vectors are alive."""
+        return len(self.index)
+
+    def alive(self) -> NDArray[np.int64]:
+        """The rows in use, in the order of their first insertion."""
+        return np.fromiter(self.index.values(), np.int64, len(self.index))
+
+    def find(self, keys: Keys) -> NDArray[np.int64]:
+        """The row of each key, -1 where there is none."""
+        get = self.index.get
+        pairs = zip(keys.feature.tolist(), keys.values, strict=True)
+        return np.fromiter((get(key, -1) for key in pairs), np.int64, len(keys))
+
+    def insert(self, keys: Iterable[Key]) -> NDArray[np.int64]:
+        """Rows for keys that the side does not hold yet."""
+        added = []
+        for key in keys:
+            if self.free:
+                row = self.free.pop()
+                self.keys[row] = key
+            else:
+                row = len(self.keys)
+                self.keys.append(key)
+            self.index[key] = row
+            added.append(row)
+        self._grow(len(self.keys))
+        return np.array(added, np.int64)
+
+    def remove(self, keys: Iterable[Key]) -> None:
+        """Forget these vectors."""
+        for key in keys:
+            row = self.index.pop(key)
+            self.keys[row] = None
+            self.inf[row] = self.msqr[row] = 0.0
+            self.free.append(row)
+
+    def touch(self, rows: NDArray[np.int64], cycle: int) -> None:
+        """These rows are seen in this cycle."""
+        self.seen[rows] = cycle
+        self.last.setdefault(cycle, []).append(rows)
+
+    def unseen_since(self, cycle: int) -> list[Key]:
+        """The keys of the rows last seen in this cycle or before."""
+        stale: list[Key] = []
+        for seen in [c for c in self.last if c <= cycle]:
+            for rows in self.last.pop(seen):
+                now = rows[self.seen[rows] == seen]
+                stale += [key for row in now.tolist() if (key := self.keys[row]) is not None]
+        return stale
+
+    def _grow(self, needed: int) -> None:
+        if needed <= len(self.mu):
+            return
+        extra = max(needed, 2 * len(self.mu), 1024) - len(self.mu)
+        for name in ("rows", "mu", "updates", "seen", "inf", "msqr"):
+            old = getattr(self, name)
+            new = np.zeros((len(old) + extra, *old.shape[1:]), old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """The rows that a chunk touches, in the chunk's order, gathered from one model.
+
+    `user_rows` and `ad_rows` say where in the model they are, -1 for values it has not seen.
+    """
+
+    tables: Tables
+    user_rows: NDArray[np.int64]
+    ad_rows: NDArray[np.int64]
+
+
+class Model:
+    """All vectors, the bias and its sum."""
+
+    def __init__(self, config: ModelConfig):
+        """A model that has seen nothing."""
+        self.config = config
+        self.shape = config.shape
+        self.user = Side(padded(self.shape.user))
+        self.ad = Side(padded(self.shape.ad))
+        self.bias = np.zeros(2, np.float64)
+        self.cycle = -1
+
+    def __len__(self) -> int:
+        """How many vectors are alive."""
+        return len(self.user) + len(self.ad)
+
+    def gather(
+        self, chunk: Chunk, cycle: int, *, mu0: float = 0.0, sums_kept: float = 1.0
+    ) -> WorkingSet:
+        """The working set of a chunk; the model itself does not change.
+
+        New values get their first vector and `mu0`. AdaGrad's sums are multiplied by
+        `sums_kept` for every cycle since a row was last seen (1 keeps them, 0 resets them).
+        """
+        user, user_rows = self._gather_side(self.user, chunk.user_keys, cycle, mu0, sums_kept)
+        ad, ad_rows = self._gather_side(self.ad, chunk.ad_keys, cycle, mu0, sums_kept)
+        scratch = np.zeros((self.shape.features, *user[0].shape[1:]), np.float32)
+        bias = self.bias.copy()
+        bias[1] *= sums_kept if self.cycle >= 0 else 1.0
+        flat_user = np.concatenate([user[0], scratch]).reshape(-1)
+        tables = Tables(flat_user, ad[0].reshape(-1), user[1], ad[1], bias)
+        for array in tables:
+            array.setflags(write=False)
+        return WorkingSet(tables, user_rows, ad_rows)
+
+    def scatter(self, chunk: Chunk, cycle: int, before: WorkingSet, trained: Tables) -> None:
+        """Take over an instance's rows after it has trained on the whole chunk."""
+        k = self.shape.features
+        user = trained.user.reshape(-1, *self.user.rows.shape[1:])[:-k]
+        ad = trained.ad.reshape(-1, *self.ad.rows.shape[1:])
+        for side, keys, rows, found, mu, length in (
+            (self.user, chunk.user_keys, user, before.user_rows, trained.user_mu, self.shape.user),
+            (self.ad, chunk.ad_keys, ad, before.ad_rows, trained.ad_mu, self.shape.ad),
+        ):
+            at = found.copy()
+            new = np.flatnonzero(at < 0)
+            at[new] = side.insert((int(keys.feature[i]), keys.values[i]) for i in new)
+            side.rows[at], side.mu[at] = rows, mu
+            side.updates[at] = np.where(found < 0, 0, side.updates[at]) + keys.count
+            side.inf[at], side.msqr[at] = norms(rows[:, 0, :length])
+            side.touch(at, cycle)
+        self.bias[:] = trained.bias
+        self.cycle = cycle
+
+    def expire(self, before_cycle: int) -> list[Key]:
+        """Drop the vectors last seen in this cycle or before; return their keys."""
+        dropped: list[Key] = []
+        for side in (self.user, self.ad):
+            stale = side.unseen_since(before_cycle)
+            side.remove(stale)
+            dropped += stale
+        return dropped
+
+    def _gather_side(
+        self, side: Side, keys: Keys, cycle: int, mu0: float, sums_kept: float
+    ) -> tuple[tuple[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int64]]:
+        at = side.find(keys)
+        old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
+        rows = np.zeros((len(at), *side.rows.shape[1:]), np.float32)
+        mu = np.full(len(at), mu0, np.float32)
+        rows[old], mu[old] = side.rows[at[old]], side.mu[at[old]]
+        if sums_kept != 1.0:
+            age = (cycle - side.seen[at[old]]).astype(np.float64)
+            rows[old, 1:] *= (sums_kept**age).astype(np.float32)[:, None, None]
+        length = self.shape.user if side is self.user else self.shape.ad
+        config = self.config
+        for number, feature in enumerate(config.spec.features):
+            mine = new[keys.feature[new] == number]
+            if len(mine):
+                values = [keys.values[i] for i in mine]
+                first = first_vectors(config.seed, feature.name, values, length, config.init_std)
+                rows[mine, 0, :length] = first
+        return (rows, mu), at
