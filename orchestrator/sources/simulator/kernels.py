@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 U64 = np.uint64
 GOLDEN = U64(0x9E3779B97F4A7C15)
+SILVER = U64(0xD1B54A32D192ED03)  # another odd number without a pattern
 HOUR_US = 3_600_000_000
 THURSDAY_H = 72  # 1970 began on a Thursday, 72 hours after a Monday
 FORGET_H = 720.0  # clicks older than 30 days are forgotten (the paper's section 1 on GDPR)
@@ -64,8 +65,8 @@ def mix(x: np.uint64) -> np.uint64:
 
 @jit
 def roll(key: np.uint64, stream: int, index: int) -> np.uint64:
-    """64 random bits that belong to (key, stream, index) alone."""
-    return mix(mix(key + GOLDEN * U64(stream + 1)) + GOLDEN * U64(index))
+    """64 random bits that belong to (key, stream, index) alone, where the key is itself rolled."""
+    return mix(key + GOLDEN * U64(index) + SILVER * U64(stream + 1))
 
 
 @jit
