@@ -31,7 +31,8 @@ from pydantic import AwareDatetime, Field, model_validator
 from orchestrator.strict import Strict
 
 Count = Annotated[int, Field(gt=0)]
-Hours = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0)]
+Hours = Positive
 Rate = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Deviation = Annotated[float, Field(ge=0, le=5)]
@@ -87,7 +88,7 @@ class SimulatorConfig(Strict):
     """Number of users; far fewer than a real market's, more than a week of small chunks shows."""
     user_skew: Annotated[float, Field(ge=0, lt=1)] = 0.5
     """Zipf exponent of user activity: at 0.5 the busiest 1% make 10% of the events."""
-    views_per_user_day: Hours = 10.0
+    views_per_user_day: Positive = 10.0
     """Ads seen a day by the average user, whether or not in our sample; drives fatigue."""
     geos: Annotated[int, Field(gt=0, le=10_000)] = 50
     """Number of regions; about the states of the US."""
@@ -106,7 +107,7 @@ class SimulatorConfig(Strict):
     """Number of ad categories; about the first tier of the IAB taxonomy."""
     popularity_skew: Annotated[float, Field(ge=0, le=3)] = 1.0
     """Zipf exponent of campaign popularity; 1 is Zipf's law, usual for content and ads."""
-    bid_usd: Hours = 0.5
+    bid_usd: Positive = 0.5
     """Median bid per click in US dollars; a native click costs some dimes to a dollar."""
 
     campaign_lifetime_h: Hours = 96.0
@@ -128,7 +129,7 @@ class SimulatorConfig(Strict):
     """Volume's daily swing as a share of its mean; 0.5 makes 9 pm three times 9 am's low."""
     weekly_swing: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """How much less a weekend day brings than a weekday, as a share of the mean."""
-    mix_swing: Annotated[float, Field(ge=0, le=1)] = 0.4
+    mix_swing: Annotated[float, Field(ge=0, lt=1)] = 0.4
     """Swing of the mix: desktops by hour and weekday, ad categories by hour; 0 is no swing."""
 
     ctr: Annotated[float, Field(gt=0, le=0.2)] = 0.015

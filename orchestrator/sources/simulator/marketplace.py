@@ -11,26 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.sources.simulator import kernels, season
+from orchestrator.sources.simulator import chance, demand, laws, season, supply, truth
 from orchestrator.sources.simulator.config import SimulatorConfig
 from orchestrator.sources.simulator.state import (
-    AGES,
-    DEVICES,
-    GENDERS,
     HOURS,
     Campaigns,
     Floats,
-    Hidden,
-    People,
-    Quality,
     Tastes,
-    Turnover,
     Visits,
 )
 
 Numbers = NDArray[np.int64]
 
-FIELDS = len(Tastes._fields)
 CALIBRATION_CYCLES = 64
 CALIBRATION_STRIDE_MIN = 5115  # 3.55 days: 64 of them visit all hours and weekdays of 32 weeks
 CALIBRATION_EVENTS = 500
@@ -64,19 +56,13 @@ class Marketplace:
 
     def __init__(self, config: SimulatorConfig) -> None:
         self.config = config
-        self.seed = np.uint64(kernels.mix(np.uint64(config.seed)))
+        self.seed = np.uint64(chance.mix(np.uint64(config.seed)))
         self.start_us = round(config.start.timestamp() * 1e6)
         self.cycle_us = config.cycle_minutes * 60_000_000
-        self._people = _people(config, self.seed)
-        self._turnover = _turnover(config)
-        self._quality = Quality(
-            self.seed,
-            config.creatives_per_campaign,
-            config.quality_sd,
-            config.quality_drift_h,
-            config.drift_share,
-        )
-        self._hidden = Hidden(self.seed, config.hidden_sd, config.fatigue)
+        self._people = laws.people(config, self.seed)
+        self._turnover = laws.turnover(config)
+        self._quality = laws.quality(config, self.seed)
+        self._hidden = laws.hidden(config, self.seed)
         self._bias = 0.0
         self._bias = self._calibrate()
 
@@ -87,20 +73,19 @@ class Marketplace:
 
     def market(self, cycle: int) -> Market:
         """The market as it stands during this cycle."""
-        config, now_h = self.config, self.span_us(cycle)[0] / kernels.HOUR_US
-        shock = kernels.shock_logits(
+        config, now_h = self.config, self.span_us(cycle)[0] / demand.HOUR_US
+        shock = supply.shock_logits(
             self.seed,
             now_h,
             config.shocks_per_day,
             config.shock_h,
             (config.categories, config.shock_reach, config.shock_size),
         )
-        demand = season.category_demand(config, now_h % HOURS) * np.exp(np.maximum(shock, 0.0))
-        campaigns = kernels.settle(self.seed, now_h, self._turnover, demand)
-        category = self._drifting(FIELDS, config.categories, now_h)
+        wanted = season.category_demand(config, now_h % HOURS) * np.exp(np.maximum(shock, 0.0))
+        campaigns = supply.settle(self.seed, now_h, self._turnover, wanted)
+        category = self._drifting(len(Tastes._fields), config.categories, now_h)
         category[:, -1] = 0.5 * config.quality_sd * category[:, -1] + shock
-        total = max(float(campaigns.weight[campaigns.live].sum()), np.finfo(np.float64).tiny)
-        views = config.views_per_user_day / 24.0 * campaigns.age_h
+        share = campaigns.weight / campaigns.weight.sum()
         return Market(
             cycle=cycle,
             now_h=now_h,
@@ -108,22 +93,23 @@ class Marketplace:
             creatives=config.creatives_per_campaign,
             tastes=self._tastes(now_h),
             category=category,
-            exposure=views * np.minimum(campaigns.weight / total, 1.0),
+            exposure=config.views_per_user_day * share * campaigns.age_h / HOURS,
         )
 
     def arrivals(self, cycle: int, n: int | None = None) -> Visits:
         """The visits of this cycle in time order: as many as the season brings, or n."""
         span_us = self.span_us(cycle)
         if n is None:
-            middle_h = (span_us[0] + self.cycle_us / 2) / kernels.HOUR_US
-            n = season.volume(self.config, (middle_h + kernels.THURSDAY_H) % season.WEEK_H)
+            middle_h = (span_us[0] + self.cycle_us / 2) / demand.HOUR_US
+            n = season.volume(self.config, (middle_h + demand.THURSDAY_H) % season.WEEK_H)
         power = 1.0 / (1.0 - self.config.user_skew)
-        key = self._key(kernels.VISITOR, cycle)
-        return self.visits(*kernels.arrive(key, n, self.config.users, power, span_us))
+        key = self._key(chance.VISITOR, cycle)
+        return self.visits(*demand.arrive(key, n, self.config.users, power, span_us))
 
     def visits(self, user: Numbers, time_us: Numbers) -> Visits:
         """These users (below `config.users`) at these times."""
-        visits = kernels.visit(self.seed, user, time_us, self._people)
+        _check_below(self.config.users, user, "user")
+        visits = demand.visit(self.seed, user, time_us, self._people)
         end = visits.topic_offset[-1]
         return visits._replace(topic=visits.topic[:end], topic_weight=visits.topic_weight[:end])
 
@@ -131,10 +117,10 @@ class Marketplace:
         """The ads of the log's n events, drawn by popularity; needs an eligible ad."""
         campaigns = market.campaigns
         share = 1.0 / np.arange(1, market.creatives + 1)
-        return kernels.serve(
-            self._key(kernels.SERVED, market.cycle),
+        return supply.serve(
+            self._key(chance.SERVED, market.cycle),
             n,
-            kernels.alias_table(campaigns.weight, campaigns.live),
+            supply.alias_table(np.where(campaigns.live, campaigns.weight, 0.0)),
             np.cumsum(share / share.sum()),
         )
 
@@ -147,8 +133,10 @@ class Marketplace:
         device at once (it multiplies pairs only), and the logarithm of how often the user has
         seen the campaign.
         """
-        distinct, row = kernels.first_seen(ads, self._turnover.campaigns * market.creatives)
-        described = kernels.describe_ads(
+        limit = self.config.campaigns * market.creatives
+        _check_below(limit, ads, "ad")
+        distinct, row = supply.first_seen(ads, limit)
+        described = truth.describe_ads(
             distinct,
             market.now_h,
             market.campaigns,
@@ -156,40 +144,27 @@ class Marketplace:
             market.category,
             self._quality,
         )
-        logits = kernels.click_logits(
+        logits = truth.click_logits(
             visits, described, row, market.tastes, self._hidden, self._people.activity
         )
         return _sigmoid(logits + self._bias)
 
     def clicks(self, cycle: int, probability: Floats) -> NDArray[np.uint8]:
         """1 where visit i of this cycle clicks, given how probable that is."""
-        return kernels.click(self._key(kernels.CLICK, cycle), probability)
+        return truth.click(self._key(chance.CLICK, cycle), probability)
 
-    def _key(self, stream: int, index: int) -> np.uint64:
-        return np.uint64(kernels.roll(self.seed, stream, index))  # numba gives back an int
+    def _key(self, stream: np.int64, index: int) -> np.uint64:
+        return np.uint64(chance.roll(self.seed, stream, index))  # numba gives back an int
 
     def _tastes(self, now_h: float) -> Tastes:
-        config = self.config
-        sizes = (
-            len(AGES) * len(GENDERS),
-            len(DEVICES) * HOURS,
-            config.geos,
-            config.categories + 1,
-            config.topics,
-        )
-        # The product of the sum over the fields and an ad's vector has variance interaction_sd^2;
-        # main effects of users are half as strong.
-        scale = np.full(config.rank + 1, config.interaction_sd / np.sqrt(FIELDS * config.rank))
-        scale[-1] = 0.5 * config.interaction_sd / np.sqrt(FIELDS)
-        return Tastes(
-            *(self._drifting(field, size, now_h) * scale for field, size in enumerate(sizes))
-        )
+        sizes, scale = laws.taste_sizes(self.config), laws.taste_scale(self.config)
+        return Tastes(*(self._drifting(i, size, now_h) * scale for i, size in enumerate(sizes)))
 
     def _drifting(self, field: int, rows: int, now_h: float) -> Floats:
         config = self.config
-        key = self._key(kernels.KNOT, field)
+        key = self._key(chance.KNOT, field)
         shape = (rows, config.rank + 1)
-        return kernels.drifting_rows(key, shape, now_h, config.taste_drift_h, config.drift_share)
+        return chance.drifting_rows(key, shape, now_h, config.taste_drift_h, config.drift_share)
 
     def _calibrate(self) -> float:
         """The constant that makes the mean probability of a sample of half a year `ctr`."""
@@ -222,34 +197,9 @@ def _sigmoid(x: Floats) -> Floats:
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def _people(config: SimulatorConfig, seed: np.uint64) -> People:
-    age, gender, geo = kernels.traits(seed, config.users, config.geos)
-    place = (np.arange(config.users) + 0.5) / config.users
-    return People(
-        age,
-        gender,
-        geo,
-        (1.0 - config.user_skew) * place**-config.user_skew,
-        config.views_per_user_day * config.ctr,
-        season.desktop_share(config),
-        config.topics,
-        config.categories,
-        config.topic_lifetime_h,
-    )
-
-
-def _turnover(config: SimulatorConfig) -> Turnover:
-    return Turnover(
-        config.campaigns,
-        config.advertisers,
-        config.categories,
-        config.popularity_skew,
-        config.bid_usd,
-        config.campaign_lifetime_h,
-        config.lifetime_spread,
-        config.depletion_share,
-        config.pauses_per_day,
-        config.pause_h,
-        config.flags_per_week / 7.0,
-        config.flag_h,
-    )
+def _check_below(limit: int, numbers: Numbers, name: str) -> None:
+    """Kernels do not look where they read."""
+    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < limit):
+        raise IndexError(
+            f"{name} numbers must lie in 0..{limit - 1}, but got {numbers.min()}..{numbers.max()}"
+        )

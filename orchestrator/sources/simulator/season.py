@@ -1,6 +1,7 @@
 """The rhythm of day and week, of volume and of mix."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.sources.simulator.config import SimulatorConfig
 from orchestrator.sources.simulator.state import HOURS, Floats
@@ -15,8 +16,8 @@ def _wave(hour: float | Floats, peak: float | Floats) -> Floats:
     return np.cos(2 * np.pi / HOURS * (np.asarray(hour) - peak))
 
 
-def _is_weekend(hour_of_week: float | Floats) -> Floats:
-    return np.asarray(hour_of_week) % WEEK_H >= 5 * HOURS
+def _is_weekend(hour_of_week: float | Floats) -> NDArray[np.bool_]:
+    return np.asarray(np.asarray(hour_of_week) % WEEK_H >= 5 * HOURS)
 
 
 def volume(config: SimulatorConfig, hour_of_week: float) -> int:
@@ -37,5 +38,5 @@ def desktop_share(config: SimulatorConfig) -> Floats:
 def category_demand(config: SimulatorConfig, hour: float) -> Floats:
     """How much each category is wanted at this hour, (categories,), 1 on average over a day."""
     golden = 0.618  # spreads the categories' best hours evenly, in no order
-    peaks = HOURS * (np.arange(config.categories) * golden % 1.0)
+    peaks = HOURS * (np.arange(config.categories, dtype=np.float64) * golden % 1.0)
     return 1.0 + config.mix_swing * _wave(hour, peaks)

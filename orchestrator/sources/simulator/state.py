@@ -78,7 +78,7 @@ class Visits(NamedTuple):
     geo: Ints
     device: Ints
     hour: Ints
-    last_category: Ints  # `categories` stands for none within 30 days
+    last_category: Ints  # `categories` stands for none within a week
     topic_offset: Ints  # (n + 1,): the topics of visit i are at [offset[i], offset[i + 1])
     topic: Ints
     topic_weight: NDArray[np.float32]

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from orchestrator.sources.simulator import kernels
 from orchestrator.sources.simulator.marketplace import Market, Numbers
 from orchestrator.sources.simulator.state import AGES, DEVICES, GENDERS, HOURS, Ints, Visits
+from orchestrator.sources.simulator.supply import first_seen
 from trainer.features import Feature, FeatureSpec
 
 SPEC = FeatureSpec(
@@ -63,9 +63,9 @@ def event_table(
 
 def _ad_columns(names: Names, market: Market, ads: Numbers) -> dict[str, pa.Array]:
     campaigns, creatives = market.campaigns, market.creatives
-    distinct, row = kernels.first_seen(ads, len(campaigns.live) * creatives)
-    places, place_row = kernels.first_seen(distinct // creatives, len(campaigns.live))
-    advertisers, advertiser_row = kernels.first_seen(
+    distinct, row = first_seen(ads, len(campaigns.live) * creatives)
+    places, place_row = first_seen(distinct // creatives, len(campaigns.live))
+    advertisers, advertiser_row = first_seen(
         campaigns.advertiser[places].astype(np.int64), int(campaigns.advertiser.max()) + 1
     )
     campaign = _campaign_names(places, campaigns.generation[places])
