@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from orchestrator.sources.simulator import chance
@@ -54,6 +56,25 @@ def test_rolls_are_uniform_and_normal() -> None:
     assert (z.mean(), z.std()) == pytest.approx((0, 1), abs=0.03)
     assert abs(np.corrcoef(u[1:], u[:-1])[0, 1]) < 0.03
     assert len(set(bits)) == len(bits)
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    seed=st.integers(0, 2**63 - 1),
+    period_h=st.floats(0.1, 1e4),
+    now_h=st.floats(0, 1e6),
+    later_h=st.floats(0, 1e5),
+)
+def test_lives_follow_each_other_without_a_gap(
+    seed: int, period_h: float, now_h: float, later_h: float
+) -> None:
+    key = np.uint64(seed)
+    number, birth_h = chance.renewal(key, now_h, period_h)
+    age = (now_h - birth_h) / period_h
+    assert -1e-6 <= age <= 1 + chance.JITTER
+    following, next_birth_h = chance.renewal(key, now_h + later_h, period_h)
+    assert following - number <= later_h / period_h + 1 + chance.JITTER
+    assert (following > number) == (next_birth_h > birth_h)
 
 
 @pytest.mark.parametrize("lifetime_h", [8.0, 100.0])

@@ -47,11 +47,11 @@ def arrive(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(user, time) of n visits within [start, end), in time order; low users come often."""
     user, time_us = np.empty(n, np.int64), np.empty(n, np.int64)
-    start, end = span_us
+    start, length = span_us[0], span_us[1] - span_us[0]
     for i in range(n):
         bits = roll(key, VISITOR, i)
         user[i] = int(users * uniform(bits) ** power)
-        time_us[i] = start + int((i + uniform(mix(bits))) / n * (end - start))
+        time_us[i] = start + i * length // n + int(uniform(mix(bits)) * length / n)
     return user, time_us
 
 
