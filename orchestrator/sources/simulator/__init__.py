@@ -1,0 +1,1 @@
+"""A native-ad marketplace that never stands still, with known truth."""

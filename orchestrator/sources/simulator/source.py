@@ -1,0 +1,38 @@
+"""The marketplace as a source of chunks."""
+
+from orchestrator.sources.protocol import Events
+from orchestrator.sources.simulator.config import SimulatorConfig
+from orchestrator.sources.simulator.marketplace import Market, Marketplace, Numbers
+from orchestrator.sources.simulator.state import Floats, Visits
+from orchestrator.sources.simulator.table import SPEC, Names, event_table
+from trainer.features import FeatureSpec
+
+
+class Simulator:
+    """Gives the chunk of any cycle at the same cost, for ever: the stream has no end."""
+
+    def __init__(self, config: SimulatorConfig) -> None:
+        self.marketplace = Marketplace(config)
+        self._names = Names(config.geos, config.topics, config.categories)
+
+    @property
+    def spec(self) -> FeatureSpec:
+        """Seven user features, four ad features."""
+        return SPEC
+
+    def events(self, cycle: int) -> Events:
+        """The log of this cycle; empty where no ad is eligible."""
+        world, (market, visits, ads) = self.marketplace, self._impressions(cycle)
+        clicks = world.clicks(cycle, world.click_probability(market, visits, ads))
+        table = event_table(self._names, visits, market, ads, clicks)
+        return Events(cycle, table, f"simulator seed {world.config.seed}, cycle {cycle}")
+
+    def truth(self, cycle: int) -> Floats:
+        """The true click probability of each event of `events(cycle)`: for evaluation only."""
+        return self.marketplace.click_probability(*self._impressions(cycle))
+
+    def _impressions(self, cycle: int) -> tuple[Market, Visits, Numbers]:
+        world = self.marketplace
+        market = world.market(cycle)
+        visits = world.arrivals(cycle, None if market.campaigns.live.any() else 0)
+        return market, visits, world.serve(market, len(visits.user))
