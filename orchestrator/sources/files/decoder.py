@@ -1,0 +1,129 @@
+"""From a block of a file to mapped rows, with a bounded memory of the newest."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from divergence.errors import InputError
+from orchestrator.sources.files.config import Reading
+from orchestrator.sources.files.csv_reader import CsvReader
+from orchestrator.sources.files.files import File, format_of
+from orchestrator.sources.files.jsonl_reader import JsonlReader
+from orchestrator.sources.files.mapping import (
+    Mapped,
+    columns_in_file,
+    event_times,
+    mapped,
+    present_columns,
+)
+from orchestrator.sources.files.parquet_reader import ParquetReader
+from orchestrator.sources.files.rows import Block, Reader, Rows
+from orchestrator.sources.files.times import Times, ticks_of, zone_mix
+from trainer.features import FeatureSpec
+
+MEMORY_BYTES = 256 << 20
+OPEN_FILES = 4
+
+
+class Decoder:
+    """Reads and maps blocks of files. Errors name the file."""
+
+    def __init__(self, reading: Reading, spec: FeatureSpec) -> None:
+        self._reading = reading
+        self._spec = spec
+        self._wanted = columns_in_file(reading, spec)
+        self._readers: OrderedDict[str, tuple[Reader, list[str]]] = OrderedDict()
+        self._decoded: OrderedDict[tuple[str, int], Mapped] = OrderedDict()
+        self._zoned: dict[bool, str] = {}
+
+    def blocks(self, file: File) -> Iterator[Block]:
+        """The blocks of a file, in order."""
+        return self._reader(file)[0].blocks()
+
+    def decode(self, file: File, block: Block) -> Mapped:
+        """A block's rows in the features' columns."""
+        key = (file.name, block.start)
+        if key not in self._decoded:
+            reader, columns = self._reader(file)
+            try:
+                found = mapped(reader.read(block, columns), self._reading, self._spec)
+            except InputError as error:
+                raise _named(file, error) from error
+            self._check_zone(file, found.zoned)
+            self._decoded[key] = found
+            self._forget()
+        self._decoded.move_to_end(key)
+        return self._decoded[key]
+
+    def span(self, file: File, block: Block) -> tuple[int, int] | None:
+        """The first and last time in a block, in microseconds; None where it has none."""
+        times = self._times(file, block)
+        self._check_zone(file, times.zoned)
+        known = ticks_of(times.values.drop_null())
+        return (int(known.min()), int(known.max())) if len(known) else None
+
+    def raw(self, file: File, block: Block, rows: Sequence[int]) -> list[tuple[int, str]]:
+        """The line numbers and contents of these rows of a block."""
+        return self._reader(file)[0].raw(block, rows)
+
+    def _times(self, file: File, block: Block) -> Times:
+        reader, _ = self._reader(file)
+        name = self._wanted[self._spec.timestamp or ""]
+        try:
+            extremes = reader.extremes(block, name)
+            if extremes is not None:
+                times = event_times(Rows(pa.table({name: extremes})), self._reading, self._spec)
+                if not times.implausible.any():
+                    return times
+            return event_times(reader.read(block, [name]), self._reading, self._spec)
+        except InputError as error:
+            raise _named(file, error) from error
+
+    def _reader(self, file: File) -> tuple[Reader, list[str]]:
+        if file.name not in self._readers:
+            reader = _open(file, self._reading)
+            there = reader.columns()
+            try:
+                columns = present_columns(self._wanted, there, self._reading) if there else []
+            except InputError as error:
+                raise _named(file, error) from error
+            self._readers[file.name] = (reader, columns)
+            while len(self._readers) > OPEN_FILES:
+                self._readers.popitem(last=False)
+        self._readers.move_to_end(file.name)
+        return self._readers[file.name]
+
+    def _check_zone(self, file: File, zoned: bool | None) -> None:
+        if zoned is not None:
+            self._zoned.setdefault(zoned, file.name)
+        if len(self._zoned) == 2:
+            raise InputError(zone_mix(self._zoned[True], self._zoned[False]))
+
+    def _forget(self) -> None:
+        """Let the oldest go, but never the one that is being used."""
+        held = sum(found.table.nbytes for found in self._decoded.values())
+        while held > MEMORY_BYTES and len(self._decoded) > 1:
+            _, oldest = self._decoded.popitem(last=False)
+            held -= oldest.table.nbytes
+
+
+def instant(ticks: int) -> str:
+    """Microseconds since 1970 as people read them."""
+    return datetime.fromtimestamp(ticks / 1e6, UTC).isoformat(timespec="seconds")
+
+
+def _open(file: File, reading: Reading) -> Reader:
+    match format_of(file, reading.format):
+        case "parquet":
+            return ParquetReader(file)
+        case "csv":
+            return CsvReader(file, reading.csv)
+        case "jsonl":
+            return JsonlReader(file)
+
+
+def _named(file: File, error: InputError) -> InputError:
+    text = str(error)
+    return error if text.startswith(file.name) else InputError(f"{file.name}: {text}")
