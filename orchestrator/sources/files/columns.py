@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from orchestrator.sources.files.config import CLICK_RULE, Column, as_number
-from orchestrator.sources.files.numbers import binned, numbers_of
+from orchestrator.sources.files.numbers import binned, is_text, numbers_of
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -68,7 +68,7 @@ def value_lists(column: pa.Array, rule: Column, missing: Sequence[str], name: st
     """Several values a row; weights that come with them stay."""
     if rule.split is not None:
         return Made(_split(_without(plain(column), missing), rule.split))
-    if _is_text(column.type):
+    if is_text(column.type):
         raise InputError(
             f"column {name!r} is text, but the feature is multi: true; "
             f"say what separates its values with source.columns.{name}.split"
@@ -89,6 +89,16 @@ def weight_lists(column: pa.Array, rule: Column, name: str) -> Made:
     unparsable[parents[numbers_of(pc.list_flatten(column)).unparsable]] = True
     made = _each(column, lambda flat: pa.array(numbers_of(flat).values))
     return Made(made, unparsable, f"a weight in {name} is not a number")
+
+
+def as_texts(made: Made) -> Made:
+    """Integers as texts, alone or in lists: what a file does not declare must not vary by block."""
+    column = made.values
+    if pa.types.is_list(column.type) and pa.types.is_integer(column.type.value_type):
+        return made._replace(values=column.cast(pa.list_(pa.string())))
+    if pa.types.is_integer(column.type):
+        return made._replace(values=column.cast(pa.string()))
+    return made
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -134,7 +144,7 @@ def _each(lists: pa.Array, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
 
 
 def _without(column: pa.Array, missing: Sequence[str]) -> pa.Array:
-    if not missing or not _is_text(column.type):
+    if not missing or not is_text(column.type):
         return column
     absent = pc.is_in(column, pa.array(missing, column.type))
     return pc.if_else(absent, pa.scalar(None, column.type), column)
@@ -142,8 +152,3 @@ def _without(column: pa.Array, missing: Sequence[str]) -> pa.Array:
 
 def _text(column: pa.Array) -> pa.Array:
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    t = pa.types
-    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))

@@ -48,7 +48,7 @@ def as_number(text: str) -> float | None:
 class Column(Strict):
     """What a feature is made of. At most one of bins, log, round, slice and split."""
 
-    from_: Name | None = Field(default=None, alias="from")
+    column: Name | None = None
     """The column in the file, where it has another name than the feature."""
     bins: Annotated[tuple[float, ...], Field(min_length=1), AfterValidator(_rising)] | None = None
     """Edges: [18, 25] makes <18, [18,25) and >=25."""

@@ -112,21 +112,24 @@ def _read_line_by_line(lines: Sequence[bytes], columns: Sequence[str]) -> Rows:
     objects = [_object(line) for line in lines]
     broken = {n: BROKEN for n, found in enumerate(objects) if found is None}
     for column in columns:
-        _set_aside_scalars_among_lists(objects, column, broken)
+        _set_the_fewer_aside(objects, column, broken)
     good = [n for n in range(len(lines)) if n not in broken]
     values = {c: [(objects[n] or {}).get(c) for n in good] for c in columns}
     table = pa.table({c: _array(found) for c, found in values.items()})
     return Rows(aligned(table, np.asarray(good, dtype=np.int64), len(lines)), broken)
 
 
-def _set_aside_scalars_among_lists(
+def _set_the_fewer_aside(
     objects: Sequence[dict[str, Any] | None], column: str, broken: dict[int, str]
 ) -> None:
+    """Where a column has both lists and single values, the rarer kind is broken."""
     values = {n: found.get(column) for n, found in enumerate(objects) if found is not None}
-    if any(isinstance(value, list) for value in values.values()):
-        for n, value in values.items():
-            if value is not None and not isinstance(value, list):
-                broken.setdefault(n, f"{column} is not a list")
+    lists = [n for n, value in values.items() if isinstance(value, list)]
+    others = [n for n, v in values.items() if v is not None and not isinstance(v, list)]
+    if len(others) <= len(lists):
+        broken.update({n: broken.get(n, f"{column} is not a list") for n in others})
+    else:
+        broken.update({n: broken.get(n, f"{column} is a list") for n in lists})
 
 
 def _array(values: list[Any]) -> pa.Array:

@@ -17,9 +17,8 @@ BOM = b"\xef\xbb\xbf"
 class Lines:
     """A text file. Blocks begin and end at line ends; blank lines are no rows."""
 
-    def __init__(self, file: File, block_bytes: int = BLOCK_BYTES) -> None:
+    def __init__(self, file: File) -> None:
         self.file = file
-        self._block_bytes = block_bytes
         self._handle: IO[bytes] | None = None
         self._last: tuple[int, bytes] = (-1, b"")
 
@@ -54,8 +53,8 @@ class Lines:
 
     def _whole_lines(self, start: int) -> bytes:
         """About a block's worth of whole lines from here; empty at the end."""
-        data = self._bytes(start, self._block_bytes)
-        if len(data) < self._block_bytes or data.endswith(b"\n"):
+        data = self._bytes(start, BLOCK_BYTES)
+        if len(data) < BLOCK_BYTES or data.endswith(b"\n"):
             return data
         end = data.rfind(b"\n")
         return data[: end + 1] if end >= 0 else data + self._bytes(start + len(data), None)

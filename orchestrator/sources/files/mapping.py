@@ -42,7 +42,7 @@ def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
         names[spec.timestamp] = reading.timestamp.column or spec.timestamp
     for feature in spec.features:
         for name in filter(None, (feature.name, feature.weights)):
-            names[name] = _rule(reading, name).from_ or name
+            names[name] = _rule(reading, name).column or name
     unused = sorted(set(reading.columns) - set(names))
     if unused:
         raise InputError(
@@ -74,7 +74,7 @@ def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
         made[spec.timestamp], zoned, ticks = times.values, times.zoned, filled(times.values)
         _note(broken, times.unparsable, f"{spec.timestamp} is not a time")
         _note(broken, times.implausible, f"{spec.timestamp} is not between 1970 and 2100")
-    for name, column in _made(rows.table, reading, spec):
+    for name, column in _made(rows, reading, spec):
         made[name] = column.values
         if column.unusable is not None:
             _note(broken, column.unusable, column.reason)
@@ -94,14 +94,15 @@ def filled(times: pa.Array) -> NDArray[np.int64]:
     return np.asarray(known.fill_null(-1), dtype=np.int64)
 
 
-def _made(table: pa.Table, reading: Reading, spec: FeatureSpec) -> Iterator[tuple[str, Made]]:
-    names = columns_in_file(reading, spec)
+def _made(rows: Rows, reading: Reading, spec: FeatureSpec) -> Iterator[tuple[str, Made]]:
+    table, names = rows.table, columns_in_file(reading, spec)
     label = _column(table, names[spec.label])
     yield spec.label, columns.label(label, reading.click, spec.label)
     for feature in spec.features:
         rule, column = _rule(reading, feature.name), _column(table, names[feature.name])
         make = columns.value_lists if feature.multi else columns.values
-        yield feature.name, make(column, rule, reading.missing, feature.name)
+        made = make(column, rule, reading.missing, feature.name)
+        yield feature.name, made if rows.declared else columns.as_texts(made)
         if feature.weights is not None:
             name = feature.weights
             weights = _column(table, names[name])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from orchestrator.sources.files.config import Column
 
-NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,8 @@ class Numbers:
 
 def numbers_of(column: pa.Array) -> Numbers:
     """The numbers of a column of numbers, booleans or texts. The empty text is missing."""
-    kind = column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        if pa.types.is_nested(kind):
+    if not is_text(column.type):
+        if pa.types.is_nested(column.type):
             return _none_of(column)
         return Numbers(_floats(column), np.zeros(len(column), dtype=bool))
     try:
@@ -86,6 +85,12 @@ def _by_value(
 ) -> tuple[NDArray[np.int64], list[str]]:
     distinct, codes = np.unique(values, return_inverse=True)
     return codes, [name(float(value)) for value in distinct]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts."""
+    t = pa.types
+    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
 
 
 def _text(number: float) -> str:

@@ -46,9 +46,10 @@ class ParquetReader:
         """These columns, of the types they have in the file."""
         groups = range(block.start, block.stop)
         try:
-            return Rows(self._parquet.read_row_groups(groups, list(columns)))
+            table = self._parquet.read_row_groups(groups, list(columns))
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{self._file.name} cannot be read: {one_line(error)}") from error
+        return Rows(table, declared=True)
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
         """From the file's statistics. Texts have an order of their own, so none for them."""

@@ -25,10 +25,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One table row for each row of the file; a broken one has a reason, and may be all null."""
+    """One table row for each row of the file; a broken one has a reason, and may be all null.
+
+    `declared`: the columns' types are the file's own, not a guess from some of its rows.
+    """
 
     table: pa.Table
     broken: Mapping[int, str] = field(default_factory=dict)
+    declared: bool = False
 
 
 class Reader(Protocol):

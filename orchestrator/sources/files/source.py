@@ -110,7 +110,7 @@ class FileSource:
         begin = self._cut.start
         first = min((low for low, _ in spans), default=0)
         first = first if begin is None else round(begin.timestamp() * 1e6)
-        last = max((high for _, high in spans), default=first if self._index else -1)
+        last = max((high for _, high in spans), default=first if self._rows else first - 1)
         length = round((self._cut.minutes or 1) * 60e6)
         if (last - first) // length >= MOST_CYCLES:
             raise InputError(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from orchestrator.sources.files.config import Timestamp
-from orchestrator.sources.files.numbers import numbers_of
+from orchestrator.sources.files.numbers import is_text, numbers_of
 
 UTC = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")
@@ -39,7 +39,7 @@ class Times:
 
 def times_of(column: pa.Array, rule: Timestamp) -> Times:
     """The times of a column. Raises `InputError` where their unit has to be told."""
-    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    text = is_text(column.type)
     if rule.unit is not None:
         values, zoned = _epoch(column, PER_UNIT[rule.unit]), None
     elif pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
@@ -61,6 +61,12 @@ def _checked(column: pa.Array, values: pa.Array, zoned: bool | None) -> Times:
     known = pc.is_valid(values).to_numpy(zero_copy_only=False)
     implausible = known & ((ticks < 0) | (ticks >= LATEST))
     written = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    if is_text(column.type):
+        written &= (
+            pc.not_equal(pc.utf8_trim_whitespace(column), "")
+            .fill_null(False)
+            .to_numpy(zero_copy_only=False)
+        )
     if implausible.any():
         values = pc.if_else(pa.array(implausible), pa.scalar(None, UTC), values)
     return Times(values, zoned, written & ~known, implausible)
