@@ -74,7 +74,7 @@ class CsvReader:
         return data
 
     def _parse(self, data: bytes, columns: Sequence[str]) -> pa.Table:
-        if not data.strip():
+        if not data or data.isspace():
             return pa.table({name: pa.array([], pa.string()) for name in columns})
         return pa.csv.read_csv(
             pa.BufferReader(data),

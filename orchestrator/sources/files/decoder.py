@@ -21,6 +21,7 @@ from orchestrator.sources.files.mapping import (
 from orchestrator.sources.files.parquet_reader import ParquetReader
 from orchestrator.sources.files.rows import Block, Reader, Rows
 from orchestrator.sources.files.times import Times, ticks_of, zone_mix
+from trainer.events import column
 from trainer.features import FeatureSpec
 
 MEMORY_BYTES = 256 << 20
@@ -60,26 +61,34 @@ class Decoder:
     def span(self, file: File, block: Block) -> tuple[int, int] | None:
         """The first and last time in a block, in microseconds; None where it has none."""
         times = self._times(file, block)
-        self._check_zone(file, times.zoned)
-        known = ticks_of(times.values.drop_null())
+        known = ticks_of(times.drop_null())
         return (int(known.min()), int(known.max())) if len(known) else None
 
     def raw(self, file: File, block: Block, rows: Sequence[int]) -> list[tuple[int, str]]:
         """The line numbers and contents of these rows of a block."""
         return self._reader(file)[0].raw(block, rows)
 
-    def _times(self, file: File, block: Block) -> Times:
-        reader, _ = self._reader(file)
-        name = self._wanted[self._spec.timestamp or ""]
+    def _times(self, file: File, block: Block) -> pa.Array:
+        """Times that span those of a block, by the cheapest way there is."""
+        assert self._spec.timestamp is not None, "only streams with times are cut by them"
+        name, (reader, _) = self._wanted[self._spec.timestamp], self._reader(file)
         try:
             extremes = reader.extremes(block, name)
-            if extremes is not None:
-                times = event_times(Rows(pa.table({name: extremes})), self._reading, self._spec)
-                if not times.implausible.any():
-                    return times
-            return event_times(reader.read(block, [name]), self._reading, self._spec)
+            found = None if extremes is None else self._read_as_times(name, extremes)
+            if found is None or found.implausible.any():
+                if self._held_bytes() < MEMORY_BYTES // 2:  # a small stream is decoded just once
+                    return column(self.decode(file, block).table, self._spec.timestamp)
+                found = event_times(reader.read(block, [name]), self._reading, self._spec)
         except InputError as error:
             raise _named(file, error) from error
+        self._check_zone(file, found.zoned)
+        return found.values
+
+    def _read_as_times(self, name: str, values: pa.Array) -> Times:
+        return event_times(Rows(pa.table({name: values})), self._reading, self._spec)
+
+    def _held_bytes(self) -> int:
+        return sum(found.table.nbytes for found in self._decoded.values())
 
     def _reader(self, file: File) -> tuple[Reader, list[str]]:
         if file.name not in self._readers:
@@ -103,10 +112,8 @@ class Decoder:
 
     def _forget(self) -> None:
         """Let the oldest go, but never the one that is being used."""
-        held = sum(found.table.nbytes for found in self._decoded.values())
-        while held > MEMORY_BYTES and len(self._decoded) > 1:
-            _, oldest = self._decoded.popitem(last=False)
-            held -= oldest.table.nbytes
+        while len(self._decoded) > 1 and self._held_bytes() > MEMORY_BYTES:
+            self._decoded.popitem(last=False)
 
 
 def instant(ticks: int) -> str:
@@ -126,4 +133,4 @@ def _open(file: File, reading: Reading) -> Reader:
 
 def _named(file: File, error: InputError) -> InputError:
     text = str(error)
-    return error if text.startswith(file.name) else InputError(f"{file.name}: {text}")
+    return error if file.name in text else InputError(f"{file.name}: {text}")

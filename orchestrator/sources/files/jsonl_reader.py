@@ -31,7 +31,11 @@ class JsonlReader:
         first = next(self.blocks(), None)
         if first is None:
             return ()
-        objects = filter(None, map(_object, self._row_lines(first)))
+        try:
+            data = self._lines.read(first).removeprefix(BOM)
+            return tuple(pa.json.read_json(pa.BufferReader(data)).column_names)
+        except pa.ArrowInvalid:
+            objects = filter(None, map(_object, self._row_lines(first)))
         return tuple(dict.fromkeys(key for found in objects for key in found))
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:

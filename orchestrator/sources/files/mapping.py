@@ -15,6 +15,7 @@ from orchestrator.sources.files.columns import Made
 from orchestrator.sources.files.config import Column, Reading
 from orchestrator.sources.files.rows import Rows
 from orchestrator.sources.files.times import Times, times_of
+from trainer.events import column
 from trainer.features import FeatureSpec
 
 AS_IT_IS = Column()
@@ -54,14 +55,14 @@ def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
 
 def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Reading) -> list[str]:
     """The columns to read. Raises `InputError` for one that is not there and has to be."""
-    for name, column in wanted.items():
-        if column not in there and not _rule(reading, name).optional:
-            close = " or ".join(map(repr, get_close_matches(column, there, 3)))
+    for name, source in wanted.items():
+        if source not in there and not _rule(reading, name).optional:
+            close = " or ".join(map(repr, get_close_matches(source, there, 3)))
             some = ", ".join(there[:20]) + (" …" if len(there) > 20 else "")
-            role = "" if name == column else f" for {name!r}"
+            role = "" if name == source else f" for {name!r}"
             hint = f"did you mean {close}?" if close else f"it has {some}"
-            raise InputError(f"no column {column!r}{role}; {hint}")
-    return [column for column in dict.fromkeys(wanted.values()) if column in there]
+            raise InputError(f"no column {source!r}{role}; {hint}")
+    return [source for source in dict.fromkeys(wanted.values()) if source in there]
 
 
 def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
@@ -74,18 +75,18 @@ def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
         made[spec.timestamp], zoned, ticks = times.values, times.zoned, filled(times.values)
         _note(broken, times.unparsable, f"{spec.timestamp} is not a time")
         _note(broken, times.implausible, f"{spec.timestamp} is not between 1970 and 2100")
-    for name, column in _made(rows, reading, spec):
-        made[name] = column.values
-        if column.unusable is not None:
-            _note(broken, column.unusable, column.reason)
+    for name, result in _made(rows, reading, spec):
+        made[name] = result.values
+        if result.unusable is not None:
+            _note(broken, result.unusable, result.reason)
     return Mapped(pa.table(made), broken, ticks, zoned)
 
 
 def event_times(rows: Rows, reading: Reading, spec: FeatureSpec) -> Times:
     """The times of these rows, of which only that column need be there."""
     assert spec.timestamp is not None, "the caller asks only where there is one"
-    column = _column(rows.table, reading.timestamp.column or spec.timestamp)
-    return times_of(columns.plain(column), reading.timestamp)
+    written = _column_or_nulls(rows.table, reading.timestamp.column or spec.timestamp)
+    return times_of(columns.plain(written), reading.timestamp)
 
 
 def filled(times: pa.Array) -> NDArray[np.int64]:
@@ -96,16 +97,16 @@ def filled(times: pa.Array) -> NDArray[np.int64]:
 
 def _made(rows: Rows, reading: Reading, spec: FeatureSpec) -> Iterator[tuple[str, Made]]:
     table, names = rows.table, columns_in_file(reading, spec)
-    label = _column(table, names[spec.label])
+    label = _column_or_nulls(table, names[spec.label])
     yield spec.label, columns.label(label, reading.click, spec.label)
     for feature in spec.features:
-        rule, column = _rule(reading, feature.name), _column(table, names[feature.name])
+        rule, source = _rule(reading, feature.name), _column_or_nulls(table, names[feature.name])
         make = columns.value_lists if feature.multi else columns.values
-        made = make(column, rule, reading.missing, feature.name)
+        made = make(source, rule, reading.missing, feature.name)
         yield feature.name, made if rows.declared else columns.as_texts(made)
         if feature.weights is not None:
             name = feature.weights
-            weights = _column(table, names[name])
+            weights = _column_or_nulls(table, names[name])
             yield name, columns.weight_lists(weights, _rule(reading, name), name)
 
 
@@ -113,10 +114,10 @@ def _rule(reading: Reading, name: str) -> Column:
     return reading.columns.get(name, AS_IT_IS)
 
 
-def _column(table: pa.Table, name: str) -> pa.Array:
+def _column_or_nulls(table: pa.Table, name: str) -> pa.Array:
     if name not in table.column_names:
         return pa.nulls(len(table))
-    return table.column(name).combine_chunks()
+    return column(table, name)
 
 
 def _note(broken: dict[int, str], rows: NDArray[np.bool_], reason: str) -> None:
