@@ -9,9 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from file_samples import HEADER, SPEC, ads, all_events, csv_text, rows, source, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from divergence.errors import InputError
 from orchestrator.sources.files import lines
+from trainer.features import FeatureSpec
 
 DAY = "2024-01-01 00:00:00"
 
@@ -156,7 +159,7 @@ def test_missing_files(tmp_path: Path) -> None:
     path = write(tmp_path / "e.csv", rows(3))
     stream = source(path)
     path.unlink()
-    assert one_line(lambda: stream.events(0)) == f"{path} is gone"
+    assert one_line(lambda: stream.events(0)) == f"{path} does not exist"
 
 
 def test_unknown_places() -> None:
@@ -261,3 +264,70 @@ def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:
 
 def test_the_spec_of_a_source_is_the_one_it_was_given(tmp_path: Path) -> None:
     assert source(write(tmp_path / "e.csv", rows(1))).spec is SPEC
+
+
+def test_what_went_wrong_goes_wrong_again(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", rows(3))
+    (tmp_path / "b.csv").write_text("x,y\n")
+    for cut in ({"events": 2}, {"minutes": 1}):
+        stream = source(tmp_path, cut=cut)
+        last = one_line(lambda: stream.events(1))  # noqa: B023
+        assert last == one_line(lambda: stream.events(1))  # noqa: B023
+
+
+def test_a_nested_column_does_not_shift_the_statistics(tmp_path: Path) -> None:
+    events = [{"other": {"timestamp": 7, "x": 1}, **event} for event in rows(4)]
+    path = write(tmp_path / "e.parquet", events)
+    assert len(source(path, cut={"minutes": 2}).events(1).table) == 2
+
+
+LINE = st.text('a1,"\r\t é\0', max_size=12)
+SCALAR = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3)
+)
+ANY = st.recursive(
+    SCALAR,
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
+)
+FUZZ = settings(
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+def rows_or_error(path: Path) -> int | str:
+    """How many rows are events or broken ones; or the error."""
+    spec = FeatureSpec(SPEC.user, SPEC.ad, timestamp=None)
+    try:
+        chunks = all_events(source(path, spec, max_broken_share=1))
+    except InputError as error:
+        return str(error)
+    return sum(len(chunk.table) + sum(chunk.set_aside.values()) for chunk in chunks)
+
+
+@FUZZ
+@given(st.lists(LINE, max_size=12))
+def test_every_line_is_an_event_or_broken(tmp_path: Path, texts: list[str]) -> None:
+    path = tmp_path / "e.csv"
+    path.write_bytes(("age,ad,click\n" + "".join(f"{text},0\n" for text in texts)).encode())
+    assert rows_or_error(path) == len(texts)
+
+
+@FUZZ
+@given(st.lists(ANY, max_size=6))
+def test_any_json_is_an_event_or_broken_or_one_line(tmp_path: Path, values: list[Any]) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_text("".join(json.dumps({"age": v, "ad": 1, "click": 0}) + "\n" for v in values))
+    found = rows_or_error(path)
+    assert found == len(values) or (isinstance(found, str) and "column 'age' must" in found)
+
+
+def test_a_type_that_cannot_be_meant_names_the_rows(tmp_path: Path) -> None:
+    path = tmp_path / "e.jsonl"
+    path.write_text('{"timestamp": 0, "click": 0, "age": ["a"], "ad": 1}\n')
+    text = one_line(lambda: source(path).events(0))
+    assert text.startswith(f"rows 1 to 1 of {path}: column 'age' must hold single values")

@@ -17,6 +17,7 @@ FORMATS = ("parquet", "csv", "jsonl")
 A_FEW = settings(
     max_examples=25,
     deadline=None,
+    derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -76,7 +76,7 @@ def test_no_server_is_one_line() -> None:
         "secret": "s",
         "config_kwargs": {"retries": {"max_attempts": 0}},
     }
-    with pytest.raises(InputError, match=r"source.path 's3://b/e.csv' cannot be listed: .*9"):
+    with pytest.raises(InputError, match=r"source.path 's3://b/e.csv' cannot be read: .*9"):
         source("s3://b/e.csv", storage_options=options)
 
 

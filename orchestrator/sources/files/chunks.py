@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
-from orchestrator.sources.files.config import Reading
+from orchestrator.sources.files.config import FilesConfig, FollowConfig
 from orchestrator.sources.files.decoder import Decoder
-from orchestrator.sources.files.files import File, file_system, one_line
+from orchestrator.sources.files.files import File, file_system, one_line, options_for
 from orchestrator.sources.files.rows import Block
 from orchestrator.sources.files.times import UTC
 from orchestrator.sources.protocol import Events
@@ -45,13 +45,18 @@ class Chunks:
     """Puts parts together: one chunk a call, always the same from the same parts."""
 
     def __init__(
-        self, decoder: Decoder, reading: Reading, spec: FeatureSpec, place: str | None
+        self,
+        decoder: Decoder,
+        config: FilesConfig | FollowConfig,
+        spec: FeatureSpec,
+        place: str | None,
     ) -> None:
         self._decoder = decoder
-        self._reading = reading
+        self._most = config.max_broken_share
         self._spec = spec
-        folder = reading.quarantine or (None if place is None else f"{place}/quarantine")
-        self._folder = folder
+        self._folder = config.quarantine or (place and f"{place}/quarantine")
+        like = config.path if isinstance(config.path, str) else config.path[0]
+        self._options = options_for(self._folder or "", like, config.storage_options)
 
     def events(self, cycle: int, parts: Sequence[Part], origin: str) -> Events:
         """The good rows of these parts in time order. Broken ones go to the quarantine file.
@@ -63,7 +68,10 @@ class Chunks:
             table, faults = self._taken(number, part)
             good.append(table)
             broken += faults
-        checked = check_events(one_table(good, self._spec), self._spec)
+        try:
+            checked = check_events(one_table(good, self._spec), self._spec)
+        except InputError as error:
+            raise InputError(f"{origin}: {error}") from error
         found = checked.set_aside.select([AT, "reason"]).to_pydict()
         for at, reason in zip(found[AT], found["reason"], strict=True):
             broken.append(Broken(at >> 32, at & 0xFFFFFFFF, reason))
@@ -89,17 +97,17 @@ class Chunks:
     def _set_aside(self, cycle: int, parts: Sequence[Part], broken: Sequence[Broken]) -> None:
         ordered = sorted(broken, key=lambda row: (row.part, row.row))
         total = sum(len(part.rows) for part in parts)
-        too_many = len(broken) > self._reading.max_broken_share * total
+        too_many = len(broken) > self._most * total
         kept_at = None
         if self._folder is not None:
             kept_at = f"{self._folder}/cycle-{cycle:06d}.jsonl"
             entries = self._entries(cycle, parts, ordered)
-            write_lines(kept_at, entries, self._reading.storage_options)
+            write_lines(kept_at, entries, self._options)
         if too_many:
             first = next(self._entries(cycle, parts, ordered[:1]))
             raise InputError(
                 f"cycle {cycle}: {len(broken)} of {total} rows are broken, more than "
-                f"source.max_broken_share {self._reading.max_broken_share:g} allows; the first: "
+                f"source.max_broken_share {self._most:g} allows; the first: "
                 f"{first['file']} line {first['line']}: {first['reason']}: {first['raw'][:80]!r}"
                 + (f"; all of them: {kept_at}" if kept_at else "")
             )

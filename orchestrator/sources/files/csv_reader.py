@@ -56,7 +56,7 @@ class CsvReader:
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
         """Line numbers and lines."""
-        return self._lines.raw(block, positions)
+        return self._lines.raw(block, positions, self._dialect.encoding)
 
     def _header(self, line: bytes) -> tuple[str, ...]:
         text = line.decode(self._dialect.encoding, "replace")

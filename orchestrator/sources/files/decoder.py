@@ -35,8 +35,8 @@ class Decoder:
         self._reading = reading
         self._spec = spec
         self._wanted = columns_in_file(reading, spec)
-        self._readers: OrderedDict[str, tuple[Reader, list[str]]] = OrderedDict()
-        self._decoded: OrderedDict[tuple[str, int], Mapped] = OrderedDict()
+        self._readers: OrderedDict[File, tuple[Reader, list[str]]] = OrderedDict()
+        self._decoded: OrderedDict[tuple[File, int], Mapped] = OrderedDict()
         self._zoned: dict[bool, str] = {}
 
     def blocks(self, file: File) -> Iterator[Block]:
@@ -45,7 +45,7 @@ class Decoder:
 
     def decode(self, file: File, block: Block) -> Mapped:
         """A block's rows in the features' columns."""
-        key = (file.name, block.start)
+        key = (file, block.start)
         if key not in self._decoded:
             reader, columns = self._reader(file)
             try:
@@ -91,18 +91,18 @@ class Decoder:
         return sum(found.table.nbytes for found in self._decoded.values())
 
     def _reader(self, file: File) -> tuple[Reader, list[str]]:
-        if file.name not in self._readers:
+        if file not in self._readers:
             reader = _open(file, self._reading)
             there = reader.columns()
             try:
                 columns = present_columns(self._wanted, there, self._reading) if there else []
             except InputError as error:
                 raise _named(file, error) from error
-            self._readers[file.name] = (reader, columns)
+            self._readers[file] = (reader, columns)
             while len(self._readers) > OPEN_FILES:
                 self._readers.popitem(last=False)
-        self._readers.move_to_end(file.name)
-        return self._readers[file.name]
+        self._readers.move_to_end(file)
+        return self._readers[file]
 
     def _check_zone(self, file: File, zoned: bool | None) -> None:
         if zoned is not None:

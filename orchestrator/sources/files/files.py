@@ -1,7 +1,8 @@
 """Which files there are, wherever they are."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, Literal
@@ -9,7 +10,7 @@ from typing import IO, Any, Literal
 import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.utils import infer_compression
+from fsspec.utils import get_protocol, infer_compression
 
 from divergence.errors import InputError
 
@@ -39,12 +40,8 @@ class File:
     def open(self) -> IO[bytes]:
         """The file's bytes, decompressed, in an object that can seek."""
         compression = infer_compression(self.path)
-        try:
+        with told(self.name):
             handle: IO[bytes] = self.fs.open(self.path, "rb", compression=compression)
-        except FileNotFoundError as error:
-            raise InputError(f"{self.name} is gone") from error
-        except OSError as error:
-            raise InputError(f"{self.name} cannot be opened: {one_line(error)}") from error
         return handle
 
     @property
@@ -75,10 +72,8 @@ def list_folder(folder: str, options: Mapping[str, Any]) -> tuple[File, ...]:
     """The files of a folder as it is now, in order of name; may be none."""
     fs, root = file_system(folder, options)
     fs.invalidate_cache()
-    try:
+    with told(f"source.path {folder!r}"):
         infos = fs.find(root, detail=True)
-    except OSError as error:
-        raise InputError(f"source.path {folder!r} cannot be listed: {one_line(error)}") from error
     shown = (path for path in sorted(infos) if not _hidden(path, root))
     return tuple(_file(fs, infos[path], folder) for path in shown)
 
@@ -101,6 +96,24 @@ def is_local(fs: fsspec.AbstractFileSystem) -> bool:
     return isinstance(fs, LocalFileSystem)
 
 
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """Around a call to a file system: what goes wrong in it is one line that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"{name} does not exist") from error
+    except Exception as error:  # every store has exceptions of its own: credentials, endpoints
+        raise InputError(f"{name} cannot be read: {one_line(error)}") from error
+
+
+def options_for(path: str, like: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a source for another path: only for one on the same kind of store."""
+    return options if get_protocol(path) == get_protocol(like) else {}
+
+
 def one_line(error: BaseException) -> str:
     """An exception's message as one line, or its name where it has none."""
     return " ".join(str(error).split()) or type(error).__name__
@@ -108,7 +121,7 @@ def one_line(error: BaseException) -> str:
 
 def _files_of(path: str, options: Mapping[str, Any]) -> tuple[File, ...]:
     fs, inner = file_system(path, options)
-    try:
+    with told(f"source.path {path!r}"):
         if any(sign in inner for sign in "*?["):
             infos = fs.glob(inner, detail=True).values()
             files = tuple(_file(fs, i, path) for i in infos if i["type"] == "file")
@@ -117,12 +130,6 @@ def _files_of(path: str, options: Mapping[str, Any]) -> tuple[File, ...]:
             files = list_folder(path, options)
         else:
             files = (_file(fs, fs.info(inner), path),)
-    except FileNotFoundError as error:
-        raise InputError(f"source.path {path!r} does not exist") from error
-    except InputError:
-        raise
-    except Exception as error:  # every store has exceptions of its own: credentials, endpoints
-        raise InputError(f"source.path {path!r} cannot be listed: {one_line(error)}") from error
     if not files:
         raise InputError(f"source.path {path!r} holds no file")
     return files

@@ -27,7 +27,14 @@ from divergence.errors import InputError
 from orchestrator.sources.files.chunks import Chunks, Part, write_lines
 from orchestrator.sources.files.config import FollowConfig
 from orchestrator.sources.files.decoder import Decoder
-from orchestrator.sources.files.files import File, file_system, is_local, list_folder, one_line
+from orchestrator.sources.files.files import (
+    File,
+    file_system,
+    is_local,
+    list_folder,
+    one_line,
+    options_for,
+)
 from orchestrator.sources.protocol import Events
 from trainer.features import FeatureSpec
 
@@ -59,7 +66,8 @@ class FollowSource:
         self._stop = stop or threading.Event()
         self._decoder = Decoder(config, spec)
         self._chunks = Chunks(self._decoder, config, spec, place)
-        self._records = None if place is None else f"{place}/followed"
+        self._records = place and f"{place}/followed"
+        self._options = options_for(place or "", config.path, config.storage_options)
         self._taken: list[Taken] = self._recorded()
 
     def events(self, cycle: int) -> Events | None:
@@ -145,13 +153,13 @@ class FollowSource:
     def _record(self, taken: Taken) -> None:
         if self._records is not None:
             path = f"{self._records}/cycle-{len(self._taken):06d}.json"
-            write_lines(path, [asdict(taken)], self._config.storage_options)
+            write_lines(path, [asdict(taken)], self._options)
         self._taken.append(taken)
 
     def _recorded(self) -> list[Taken]:
         if self._records is None:
             return []
-        fs, root = file_system(self._records, self._config.storage_options)
+        fs, root = file_system(self._records, self._options)
         fs.invalidate_cache()
         try:
             paths = sorted(fs.glob(f"{root}/cycle-*.json"))

@@ -1,13 +1,12 @@
 """Text files as blocks of whole lines, plain or compressed, read without holding the file."""
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO
 
 import numpy as np
 
 from divergence.errors import InputError
-from orchestrator.sources.files.files import File, one_line
+from orchestrator.sources.files.files import File, told
 from orchestrator.sources.files.rows import Block
 
 BLOCK_BYTES = 8 << 20
@@ -44,12 +43,14 @@ class Lines:
             self._last = (block.start, data)
         return self._last[1]
 
-    def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
+    def raw(
+        self, block: Block, positions: Sequence[int], encoding: str = "utf-8"
+    ) -> list[tuple[int, str]]:
         """The numbers and texts of some rows of a block."""
         data = self.read(block)
         lines, numbers = data.split(b"\n"), row_lines(data)
         chosen = [int(numbers[position]) for position in positions]
-        return [(block.first + n, lines[n].decode("utf-8", "replace").strip("\r")) for n in chosen]
+        return [(block.first + n, lines[n].decode(encoding, "replace").strip("\r")) for n in chosen]
 
     def _whole_lines(self, start: int) -> bytes:
         """About a block's worth of whole lines from here; empty at the end."""
@@ -61,12 +62,10 @@ class Lines:
 
     def _bytes(self, start: int, length: int | None) -> bytes:
         """Bytes from here, or the rest of the line where no length is given."""
-        try:
+        with told(self.file.name):
             self._handle = self._handle or self.file.open()
             self._handle.seek(start)
             return self._handle.readline() if length is None else _read(self._handle, length)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{self.file.name} cannot be read: {one_line(error)}") from error
 
 
 def row_lines(data: bytes) -> np.ndarray:

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from divergence.errors import InputError
-from orchestrator.sources.files.files import File, one_line
+from orchestrator.sources.files.files import File, one_line, told
 from orchestrator.sources.files.rows import Block, Rows
 
 BLOCK_ROWS = 1 << 16
@@ -45,25 +46,28 @@ class ParquetReader:
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns, of the types they have in the file."""
         groups = range(block.start, block.stop)
-        try:
+        with told(self._file.name):
             table = self._parquet.read_row_groups(groups, list(columns))
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{self._file.name} cannot be read: {one_line(error)}") from error
         return Rows(table, declared=True)
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
         """From the file's statistics. Texts have an order of their own, so none for them."""
         kind = self._parquet.schema_arrow.field(column).type
-        place = self._metadata.schema.names.index(column)
+        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+            return None
         found = []
         for group in range(block.start, block.stop):
-            statistics = self._metadata.row_group(group).column(place).statistics
+            statistics = self._leaf(group, column).statistics
             if statistics is None or not statistics.has_min_max:
                 return None
             found += [statistics.min, statistics.max]
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
-            return None
         return pa.array([min(found), max(found)], kind)
+
+    def _leaf(self, group: int, column: str) -> Any:
+        """The column's entry in the metadata; nested ones shift the places of those after them."""
+        leaves = self._metadata.row_group(group)
+        places = range(leaves.num_columns)
+        return next(c for c in map(leaves.column, places) if c.path_in_schema == column)
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
         """Row numbers and rows as JSON."""

@@ -11,6 +11,7 @@
 import logging
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ class FileSource:
         self._chunks = Chunks(self._decoder, config, spec, place)
         self._index: list[Entry] = []
         self._rows = 0
-        self._unread = self._scan()
+        self._unread: Iterator[object] = self._scan()
 
     def events(self, cycle: int) -> Events | None:
         """The events of a cycle, or None after the last."""
@@ -68,10 +69,18 @@ class FileSource:
                 self._index.append(entry)
                 yield entry
 
+    def _index_more(self) -> bool:
+        """Index one block more; False at the end. What goes wrong goes wrong again next time."""
+        try:
+            return next(self._unread, None) is not None
+        except InputError as error:
+            self._unread = iter(partial(_fail, error), None)
+            raise
+
     def _by_count(self, cycle: int) -> tuple[list[Part], str] | None:
         size = self._cut.events or 1
         start, stop = cycle * size, (cycle + 1) * size
-        while self._rows < stop and next(self._unread, None) is not None:
+        while self._rows < stop and self._index_more():
             pass
         if start >= self._rows:
             return None
@@ -84,7 +93,7 @@ class FileSource:
             high = min(stop - entry.first_row, entry.block.rows)
             if low < high:
                 parts.append(Part(entry.file, entry.block, np.arange(low, high)))
-        return parts, _rows_of(parts)
+        return parts, f"rows {start + 1} to {min(stop, self._rows)} of {_names(parts)}"
 
     def _by_time(self, cycle: int) -> tuple[list[Part], str] | None:
         first, last, length = self._clock()
@@ -105,7 +114,9 @@ class FileSource:
 
     def _clock(self) -> tuple[int, int, int]:
         """Where cycle 0 begins, the last event, and the length of a cycle, in microseconds."""
-        fresh = sum(1 for _ in self._unread)
+        fresh = False
+        while self._index_more():
+            fresh = True
         spans = [entry.span for entry in self._index if entry.span is not None]
         begin = self._cut.start
         first = min((low for low, _ in spans), default=0)
@@ -122,6 +133,10 @@ class FileSource:
         return first, last, length
 
 
+def _fail(error: InputError) -> None:
+    raise error
+
+
 def _warn_of_disorder(spans: list[tuple[int, int]], whole: int) -> None:
     """Blocks that each span much of the stream are read again for every cycle."""
     overlap = sum(high - low for low, high in spans) / max(whole, 1)
@@ -132,15 +147,6 @@ def _warn_of_disorder(spans: list[tuple[int, int]], whole: int) -> None:
             overlap,
             len(spans),
         )
-
-
-def _rows_of(parts: list[Part]) -> str:
-    spans: dict[str, tuple[int, int]] = {}
-    for part in parts:
-        low, high = part.block.first + int(part.rows[0]), part.block.first + int(part.rows[-1])
-        spans[part.file.name] = (spans.get(part.file.name, (low, high))[0], high)
-    pieces = [f"{name} lines {low} to {high}" for name, (low, high) in spans.items()]
-    return "; ".join(pieces if len(pieces) <= 3 else [pieces[0], "…", pieces[-1]])
 
 
 def _names(parts: list[Part]) -> str:
