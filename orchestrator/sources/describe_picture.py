@@ -105,8 +105,7 @@ def _values(axes: Axes, feature: FeatureSummary, described: Description) -> None
 def _turnover(axes: Axes, feature: FeatureSummary) -> None:
     for key, colour in (("new", NEW), ("vanished", GONE)):
         numbers, counts = _line(feature, key)
-        axes.plot(numbers[1:], counts[1:], color=colour, linewidth=1.2, label=key)
-    axes.set_title("new and vanished values a cycle")
+        axes.plot(numbers[1:], counts[1:], color=colour, linewidth=1.2, label=f"{key} values")
     if len(feature.cycles) > 1:
         axes.legend(frameon=False, loc="upper right", ncols=2, borderpad=0, handlelength=1.2)
     _cycle_axis(axes)
