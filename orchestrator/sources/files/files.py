@@ -1,0 +1,150 @@
+"""Which files there are, wherever they are."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import IO, Any, Literal
+
+import fsspec
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import get_protocol, infer_compression
+
+from divergence.errors import InputError
+
+Format = Literal["parquet", "csv", "jsonl"]
+FORMATS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+UNFINISHED = (".tmp", ".part")
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as it was found: `name` is what people see, `path` what its file system takes."""
+
+    fs: fsspec.AbstractFileSystem
+    path: str
+    name: str
+    size: int
+
+    def open(self) -> IO[bytes]:
+        """The file's bytes, decompressed, in an object that can seek."""
+        compression = infer_compression(self.path)
+        with told(self.name):
+            handle: IO[bytes] = self.fs.open(self.path, "rb", compression=compression)
+        return handle
+
+    @property
+    def suffix(self) -> str:
+        """The suffix that tells the format, in lower case: .csv of a.CSV.gz."""
+        suffixes = PurePosixPath(self.path.lower()).suffixes
+        packed = infer_compression(self.path) is not None
+        return "".join(suffixes[:-1][-1:] if packed else suffixes[-1:])
+
+
+def format_of(file: File, given: Format | None) -> Format:
+    """The file's format: the one that is given, or by suffix."""
+    found = given or FORMATS.get(file.suffix)
+    if found is None:
+        known = ", ".join(FORMATS)
+        raise InputError(f"{file.name}: format unknown; name it {known}, or set source.format")
+    return found
+
+
+def find_files(paths: str | Iterable[str], options: Mapping[str, Any]) -> tuple[File, ...]:
+    """The files of these paths, globs and folders, in order of name; none is an error."""
+    every = [paths] if isinstance(paths, str) else paths
+    found = {file.name: file for path in every for file in _files_of(path, options)}
+    return tuple(found[name] for name in sorted(found))
+
+
+def list_folder(folder: str, options: Mapping[str, Any]) -> tuple[File, ...]:
+    """The files of a folder as it is now, in order of name; may be none."""
+    fs, root = file_system(folder, options)
+    fs.invalidate_cache()
+    with told(f"source.path {folder!r}"):
+        infos = fs.find(root, detail=True)
+    shown = (path for path in sorted(infos) if not _hidden(path, root))
+    return tuple(_file(fs, infos[path], folder) for path in shown)
+
+
+def file_system(path: str, options: Mapping[str, Any]) -> tuple[fsspec.AbstractFileSystem, str]:
+    """The file system of this path or URI, and the path in it."""
+    try:
+        fs, inner = url_to_fs(path, **options)
+    except ImportError as error:
+        extra = EXTRAS.get(path.partition(":")[0])
+        remedy = f"pip install 'holdfast[{extra}]'" if extra else one_line(error)
+        raise InputError(f"{path!r} needs a package that is not installed: {remedy}") from error
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path!r} cannot be opened: {one_line(error)}") from error
+    return fs, inner
+
+
+def is_local(fs: fsspec.AbstractFileSystem) -> bool:
+    """Whether files of this file system can be seen half-written."""
+    return isinstance(fs, LocalFileSystem)
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """Around a call to a file system: what goes wrong in it is one line that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"{name} does not exist") from error
+    except Exception as error:  # every store has exceptions of its own: credentials, endpoints
+        raise InputError(f"{name} cannot be read: {one_line(error)}") from error
+
+
+def options_for(path: str, like: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a source for another path: only for one on the same kind of store."""
+    return options if get_protocol(path) == get_protocol(like) else {}
+
+
+def one_line(error: BaseException) -> str:
+    """An exception's message as one line, or its name where it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _files_of(path: str, options: Mapping[str, Any]) -> tuple[File, ...]:
+    fs, inner = file_system(path, options)
+    with told(f"source.path {path!r}"):
+        if any(sign in inner for sign in "*?["):
+            infos = fs.glob(inner, detail=True).values()
+            files = tuple(_file(fs, i, path) for i in infos if i["type"] == "file")
+            files = tuple(f for f in files if not _hidden(f.path, ""))
+        elif fs.isdir(inner):
+            files = list_folder(path, options)
+        else:
+            files = (_file(fs, fs.info(inner), path),)
+    if not files:
+        raise InputError(f"source.path {path!r} holds no file")
+    return files
+
+
+def _file(fs: fsspec.AbstractFileSystem, info: Mapping[str, Any], given: str) -> File:
+    path = str(info["name"])
+    if not is_local(fs):
+        name = fs.unstrip_protocol(path)
+    else:
+        name = path if given.startswith(("/", "file:")) else os.path.relpath(path)
+    return File(fs, path, name, int(info["size"] or 0))
+
+
+def _hidden(path: str, root: str) -> bool:
+    """Not, or not yet, data: names that start with _ or ., and those that end in .tmp or .part."""
+    inside = PurePosixPath(path[len(root) :] if root else PurePosixPath(path).name)
+    return path.endswith(UNFINISHED) or any(p.startswith(("_", ".")) for p in inside.parts)

@@ -1,0 +1,91 @@
+"""Text files as blocks of whole lines, plain or compressed, read without holding the file."""
+
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import numpy as np
+
+from divergence.errors import InputError
+from orchestrator.sources.files.files import File, told
+from orchestrator.sources.files.rows import Block
+
+BLOCK_BYTES = 8 << 20
+BOM = b"\xef\xbb\xbf"
+
+
+class Lines:
+    """A text file. Blocks begin and end at line ends; blank lines are no rows."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self._handle: IO[bytes] | None = None
+        self._last: tuple[int, bytes] = (-1, b"")
+
+    def head(self) -> tuple[bytes, int]:
+        """The first line, and where the next begins."""
+        line = self._bytes(0, None)
+        return line.removeprefix(BOM).rstrip(b"\r\n"), len(line)
+
+    def blocks(self, start: int, first: int) -> Iterator[Block]:
+        """The blocks from this byte, whose line has this number, to the end."""
+        while data := self._whole_lines(start):
+            stop = start + len(data)
+            self._last = (start, data)
+            yield Block(start, stop, first, len(row_lines(data)))
+            start, first = stop, first + data.count(b"\n")
+
+    def read(self, block: Block) -> bytes:
+        """A block's bytes. The newest is kept, since an index asks for what it just cut."""
+        if self._last[0] != block.start or len(self._last[1]) != block.stop - block.start:
+            data = self._bytes(block.start, block.stop - block.start)
+            if len(data) != block.stop - block.start:
+                raise InputError(f"{self.file.name} has become shorter while it was read")
+            self._last = (block.start, data)
+        return self._last[1]
+
+    def raw(
+        self, block: Block, positions: Sequence[int], encoding: str = "utf-8"
+    ) -> list[tuple[int, str]]:
+        """The numbers and texts of some rows of a block."""
+        data = self.read(block)
+        lines, numbers = data.split(b"\n"), row_lines(data)
+        chosen = [int(numbers[position]) for position in positions]
+        return [(block.first + n, lines[n].decode(encoding, "replace").strip("\r")) for n in chosen]
+
+    def _whole_lines(self, start: int) -> bytes:
+        """About a block's worth of whole lines from here; empty at the end."""
+        data = self._bytes(start, BLOCK_BYTES)
+        if len(data) < BLOCK_BYTES or data.endswith(b"\n"):
+            return data
+        end = data.rfind(b"\n")
+        return data[: end + 1] if end >= 0 else data + self._bytes(start + len(data), None)
+
+    def _bytes(self, start: int, length: int | None) -> bytes:
+        """Bytes from here, or the rest of the line where no length is given."""
+        with told(self.file.name):
+            self._handle = self._handle or self.file.open()
+            self._handle.seek(start)
+            return self._handle.readline() if length is None else _read(self._handle, length)
+
+
+def row_lines(data: bytes) -> np.ndarray:
+    """The indices of the lines that are not blank."""
+    text = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    if len(text) and text[-1] != ord("\n"):
+        ends = np.append(ends, len(text))
+    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
+    length = ends - starts
+    blank = length == 0
+    one = np.flatnonzero(length == 1)
+    blank[one] = text[starts[one]] == ord("\r")
+    return np.flatnonzero(~blank)
+
+
+def _read(handle: IO[bytes], length: int) -> bytes:
+    """So many bytes, or all there are: a read of a compressed file may give fewer at a time."""
+    parts = []
+    while length > 0 and (part := handle.read(length)):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,126 @@
+"""From the columns of a file to the columns of the features."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from divergence.errors import InputError
+from orchestrator.sources.files import columns
+from orchestrator.sources.files.columns import Made
+from orchestrator.sources.files.config import Column, Reading
+from orchestrator.sources.files.rows import Rows
+from orchestrator.sources.files.times import Times, times_of
+from trainer.events import column
+from trainer.features import FeatureSpec
+
+AS_IT_IS = Column()
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """Rows in the features' columns. `broken` gives reasons by row.
+
+    `ticks` is the time of every row in microseconds since 1970; a row without one has that of the
+    row before it (else after it), and -1 in a block without any.
+    """
+
+    table: pa.Table
+    broken: Mapping[int, str]
+    ticks: NDArray[np.int64]
+    zoned: bool | None
+
+
+def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
+    """By column of the spec, the column of the file that it is made of."""
+    label = spec.label if reading.click is None else columns.rule_column(reading.click)
+    names = {spec.label: label}
+    if spec.timestamp is not None:
+        names[spec.timestamp] = reading.timestamp.column or spec.timestamp
+    for feature in spec.features:
+        for name in filter(None, (feature.name, feature.weights)):
+            names[name] = _rule(reading, name).column or name
+    unused = sorted(set(reading.columns) - set(names))
+    if unused:
+        raise InputError(
+            f"source.columns.{unused[0]} is for no feature; the features are "
+            f"{', '.join(f.name for f in spec.features)}"
+        )
+    return names
+
+
+def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Reading) -> list[str]:
+    """The columns to read. Raises `InputError` for one that is not there and has to be."""
+    for name, source in wanted.items():
+        if source not in there and not _rule(reading, name).optional:
+            close = " or ".join(map(repr, get_close_matches(source, there, 3)))
+            some = ", ".join(there[:20]) + (" …" if len(there) > 20 else "")
+            role = "" if name == source else f" for {name!r}"
+            hint = f"did you mean {close}?" if close else f"it has {some}"
+            raise InputError(f"no column {source!r}{role}; {hint}")
+    return [source for source in dict.fromkeys(wanted.values()) if source in there]
+
+
+def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
+    """The features' columns of these rows; what cannot be made of them is broken."""
+    broken = dict(rows.broken)
+    made: dict[str, pa.Array] = {}
+    ticks, zoned = np.full(len(rows.table), -1), None
+    if spec.timestamp is not None:
+        times = event_times(rows, reading, spec)
+        made[spec.timestamp], zoned, ticks = times.values, times.zoned, filled(times.values)
+        _note(broken, times.unparsable, f"{spec.timestamp} is not a time")
+        _note(broken, times.implausible, f"{spec.timestamp} is not between 1970 and 2100")
+    for name, result in _made(rows, reading, spec):
+        made[name] = result.values
+        if result.unusable is not None:
+            _note(broken, result.unusable, result.reason)
+    return Mapped(pa.table(made), broken, ticks, zoned)
+
+
+def event_times(rows: Rows, reading: Reading, spec: FeatureSpec) -> Times:
+    """The times of these rows, of which only that column need be there."""
+    assert spec.timestamp is not None, "the caller asks only where there is one"
+    written = _column_or_nulls(rows.table, reading.timestamp.column or spec.timestamp)
+    return times_of(columns.plain(written), reading.timestamp)
+
+
+def filled(times: pa.Array) -> NDArray[np.int64]:
+    """A time for every row, in microseconds; -1 where no row has any."""
+    known = pc.fill_null_backward(pc.fill_null_forward(times)).cast(pa.int64())
+    return np.asarray(known.fill_null(-1), dtype=np.int64)
+
+
+def _made(rows: Rows, reading: Reading, spec: FeatureSpec) -> Iterator[tuple[str, Made]]:
+    table, names = rows.table, columns_in_file(reading, spec)
+    label = _column_or_nulls(table, names[spec.label])
+    yield spec.label, columns.label(label, reading.click, spec.label)
+    for feature in spec.features:
+        rule, source = _rule(reading, feature.name), _column_or_nulls(table, names[feature.name])
+        make = columns.value_lists if feature.multi else columns.values
+        made = make(source, rule, reading.missing, feature.name)
+        yield feature.name, made if rows.declared else columns.as_texts(made)
+        if feature.weights is not None:
+            name = feature.weights
+            weights = _column_or_nulls(table, names[name])
+            yield name, columns.weight_lists(weights, _rule(reading, name), name)
+
+
+def _rule(reading: Reading, name: str) -> Column:
+    return reading.columns.get(name, AS_IT_IS)
+
+
+def _column_or_nulls(table: pa.Table, name: str) -> pa.Array:
+    if name not in table.column_names:
+        return pa.nulls(len(table))
+    return column(table, name)
+
+
+def _note(broken: dict[int, str], rows: NDArray[np.bool_], reason: str) -> None:
+    """The first reason found for a row stays."""
+    for row in np.flatnonzero(rows):
+        broken.setdefault(int(row), reason)

@@ -1,0 +1,110 @@
+"""Numbers out of columns, and the bins they fall into."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from orchestrator.sources.files.config import Column
+
+NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)$"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """NaN where there is none; `unparsable` where there is something else."""
+
+    values: NDArray[np.float64]
+    unparsable: NDArray[np.bool_]
+
+
+def numbers_of(column: pa.Array) -> Numbers:
+    """The numbers of a column of numbers, booleans or texts. The empty text is missing."""
+    if not is_text(column.type):
+        if pa.types.is_nested(column.type):
+            return _none_of(column)
+        return Numbers(_floats(column), np.zeros(len(column), dtype=bool))
+    try:
+        return Numbers(_floats(column), np.zeros(len(column), dtype=bool))
+    except pa.ArrowInvalid:
+        texts = pc.utf8_trim_whitespace(column)
+        fits = pc.match_substring_regex(texts, NUMBER)
+        values = _floats(pc.if_else(fits, texts, pa.scalar(None, texts.type)))
+        absent = pc.or_kleene(pc.is_null(texts), pc.equal(texts, ""))
+        wrong = pc.and_not(pc.invert(absent), fits.fill_null(False))
+        return Numbers(values, _mask(wrong))
+
+
+def binned(numbers: NDArray[np.float64], column: Column) -> pa.Array:
+    """The name of each number's bin as text; null for NaN."""
+    known = np.isfinite(numbers)
+    values = np.where(known, numbers, 0.0)
+    if column.bins is not None:
+        codes, labels = _by_edges(values, column.bins)
+    elif column.log is not None:
+        codes, labels = _by_powers(values, column.log)
+    else:
+        codes, labels = _by_multiples(values, column.round or 1.0)
+    indices = pa.array(codes.astype(np.int32), mask=~known)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(labels, pa.string())).cast(pa.string())
+
+
+def _by_edges(
+    values: NDArray[np.float64], edges: tuple[float, ...]
+) -> tuple[NDArray[np.int64], list[str]]:
+    names = [_text(edge) for edge in edges]
+    inner = [f"[{low},{high})" for low, high in pairwise(names)]
+    return np.digitize(values, edges), [f"<{names[0]}", *inner, f">={names[-1]}"]
+
+
+def _by_powers(values: NDArray[np.float64], base: float) -> tuple[NDArray[np.int64], list[str]]:
+    size = np.where(values > 0, values, 1.0)
+    power = np.floor(np.log(size) / np.log(base))
+    power += base ** (power + 1) <= size  # the logarithm may miss by one at the edges
+    power -= base**power > size
+    power = np.select([values > 0, values == 0], [power, -np.inf], np.inf)
+    return _by_value(power, lambda p: _power_name(p, base))
+
+
+def _power_name(power: float, base: float) -> str:
+    if np.isinf(power):
+        return "0" if power < 0 else "<0"
+    return f"[{_text(base**power)},{_text(base ** (power + 1))})"
+
+
+def _by_multiples(values: NDArray[np.float64], step: float) -> tuple[NDArray[np.int64], list[str]]:
+    return _by_value(np.rint(values / step) + 0.0, lambda count: _text(count * step))
+
+
+def _by_value(
+    values: NDArray[np.float64], name: Callable[[float], str]
+) -> tuple[NDArray[np.int64], list[str]]:
+    distinct, codes = np.unique(values, return_inverse=True)
+    return codes, [name(float(value)) for value in distinct]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds texts."""
+    t = pa.types
+    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
+
+
+def _text(number: float) -> str:
+    return f"{number:.12g}"
+
+
+def _floats(column: pa.Array) -> NDArray[np.float64]:
+    floats = column.cast(pa.float64(), safe=False)
+    return np.array(floats.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _none_of(column: pa.Array) -> Numbers:
+    return Numbers(np.full(len(column), np.nan), _mask(pc.is_valid(column)))
+
+
+def _mask(array: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=bool)

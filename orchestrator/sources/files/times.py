@@ -1,0 +1,150 @@
+"""Times of events: whatever they are written as, microseconds in UTC.
+
+| written as | read as |
+|---|---|
+| a timestamp type or ISO text with a zone | that instant |
+| a timestamp type, ISO text or text of `format`, without a zone | local to `timezone` (UTC) |
+| a number, with `unit` | since 1970 UTC |
+| a time before 1970 or after 2100 | a broken row: most likely another unit is meant |
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from divergence.errors import InputError
+from orchestrator.sources.files.config import Timestamp
+from orchestrator.sources.files.numbers import is_text, numbers_of
+
+UTC = pa.timestamp("us", "UTC")
+NAIVE = pa.timestamp("us")
+LATEST = 4_102_444_800_000_000  # 2100-01-01
+PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """`values` in UTC, null where unknown; `zoned` tells how they were written, if they tell."""
+
+    values: pa.Array
+    zoned: bool | None
+    unparsable: NDArray[np.bool_]
+    implausible: NDArray[np.bool_]
+
+
+def times_of(column: pa.Array, rule: Timestamp) -> Times:
+    """The times of a column. Raises `InputError` where their unit has to be told."""
+    text = is_text(column.type)
+    if rule.unit is not None:
+        values, zoned = _epoch(column, PER_UNIT[rule.unit]), None
+    elif pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
+        values = column.cast(UTC, safe=False) if zoned else _in_zone(column, rule.timezone)
+    elif rule.format is not None:
+        written = column if text else column.cast(pa.string())
+        parsed = pc.strptime(written, rule.format, "us", error_is_null=True)
+        values, zoned = _in_zone(parsed, rule.timezone), False
+    elif text:
+        values, zoned = _iso(pc.utf8_trim_whitespace(column), rule.timezone)
+    else:
+        raise InputError(f"times of type {column.type} need source.timestamp.unit: s, ms, us or ns")
+    return _checked(column, values, zoned)
+
+
+def _checked(column: pa.Array, values: pa.Array, zoned: bool | None) -> Times:
+    ticks = ticks_of(values)
+    known = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    implausible = known & ((ticks < 0) | (ticks >= LATEST))
+    written = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    if is_text(column.type):
+        written &= (
+            pc.not_equal(pc.utf8_trim_whitespace(column), "")
+            .fill_null(False)
+            .to_numpy(zero_copy_only=False)
+        )
+    if implausible.any():
+        values = pc.if_else(pa.array(implausible), pa.scalar(None, UTC), values)
+    return Times(values, zoned, written & ~known, implausible)
+
+
+def ticks_of(values: pa.Array) -> NDArray[np.int64]:
+    """Microseconds since 1970; 0 for null."""
+    return np.asarray(values.cast(pa.int64()).fill_null(0), dtype=np.int64)
+
+
+def _epoch(column: pa.Array, per_unit: float) -> pa.Array:
+    if pa.types.is_integer(column.type) and per_unit >= 1:
+        whole = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        if column.null_count == 0 and np.abs(whole).max(initial=0) < 2**62 / per_unit:
+            return pa.array(whole * int(per_unit), NAIVE).cast(UTC)
+    counts = numbers_of(column).values * per_unit
+    counts[np.abs(counts) > 2.0**62] = 2.0**62  # far beyond 2100: broken, but not an overflow
+    known = np.isfinite(counts)
+    ticks = np.rint(np.where(known, counts, 0)).astype(np.int64)
+    return pa.array(ticks, NAIVE, mask=~known).cast(UTC)
+
+
+def _in_zone(naive: pa.Array, zone: str) -> pa.Array:
+    local = naive.cast(NAIVE, safe=False)
+    told = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    return told.cast(UTC)
+
+
+def _iso(column: pa.Array, zone: str) -> tuple[pa.Array, bool | None]:
+    """ISO texts, all of them with a zone or all without. Arrow's way first, then one by one."""
+    column = pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
+    if column.null_count == len(column):
+        return pa.nulls(len(column), UTC), None
+    try:
+        return column.cast(UTC), True
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return _in_zone(column.cast(NAIVE), zone), False
+    except pa.ArrowInvalid:
+        return _iso_one_by_one(column.to_pylist(), zone)
+
+
+def _iso_one_by_one(texts: list[str | None], zone: str) -> tuple[pa.Array, bool | None]:
+    found = [None if text is None else _instant(text) for text in texts]
+    kinds: dict[bool, str] = {}
+    for text, time in zip(texts, found, strict=True):
+        if text is not None and time is not None:
+            kinds.setdefault(time.tzinfo is not None, text)
+    if len(kinds) == 2:
+        raise InputError(zone_mix(kinds[True], kinds[False]))
+    if not kinds:
+        _refuse_bare_numbers(texts)
+        return pa.nulls(len(texts), UTC), None
+    if True in kinds:
+        return pa.array(found, UTC), True
+    return _in_zone(pa.array(found, NAIVE), zone), False
+
+
+def _instant(text: str) -> datetime | None:
+    parse: Callable[[str], datetime] = datetime.fromisoformat
+    try:
+        return None if text.isdigit() else parse(text)
+    except ValueError:
+        return None
+
+
+def _refuse_bare_numbers(texts: list[str | None]) -> None:
+    first = next((text for text in texts if text), "")
+    if first.replace(".", "", 1).isdigit():
+        raise InputError(
+            f"times like {first!r} need source.timestamp.unit (s, ms, us or ns) or .format"
+        )
+
+
+def zone_mix(zoned: str, naive: str) -> str:
+    """What is wrong with a stream of both kinds."""
+    return (
+        f"times with and without a time zone are mixed ({zoned!r} and {naive!r}); "
+        "write all of them one way"
+    )
