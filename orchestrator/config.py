@@ -208,14 +208,17 @@ def feature_spec(features: FeaturesConfig) -> FeatureSpec:
     return FeatureSpec(user, ad, features.label, features.timestamp)
 
 
-_NO_MATTER = {"cycles", "actors", "tries", "retention"}
-
-
-def config_hash(config: RunConfig) -> str:
-    """Equal for configs that give the same bits in every cycle they share.
+def identity(config: RunConfig) -> dict[str, Any]:
+    """What of the config decides the bits of every cycle.
 
     How many cycles, processes, tries and kept models there are does not change what is learnt. A
     deadline does, since it decides by the clock.
     """
-    data = config.model_dump(mode="json", exclude=_NO_MATTER)
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+    no_matter = {"cycles", "actors", "tries", "retention"}
+    return config.model_dump(mode="json", exclude=no_matter)
+
+
+def config_hash(config: RunConfig) -> str:
+    """Equal for configs that give the same bits in every cycle they share."""
+    text = json.dumps(identity(config), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

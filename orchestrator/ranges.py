@@ -105,6 +105,13 @@ def nearest_value(span: Interval | Choice, value: float) -> float:
     return min(max(value, span.low), span.high)
 
 
+def at_most(span: Interval | Choice, value: float) -> float:
+    """The greatest value of the range that does not exceed `value`, else the least it has."""
+    if isinstance(span, Choice):
+        return max((c for c in span.choice if c <= value), default=min(span.choice))
+    return min(max(value, span.low), span.high)
+
+
 def narrowed(span: Interval | Choice, centre: float, factor: float) -> Interval | Choice:
     """The part of the range within a `factor` of `centre`; of choices, it and its neighbours."""
     centre = nearest_value(span, centre)

@@ -18,7 +18,7 @@ from orchestrator.ranges import (
     Choice,
     Interval,
     absolute,
-    lowest,
+    at_most,
     narrowed,
     nearest_value,
     points_of,
@@ -158,7 +158,7 @@ def _cautious(setting: Setting, space: Space, caution: int) -> Setting:
     if caution == 0:
         return setting
     shrunk = float(f"{setting.eta0 * SHRINK**caution:.6g}")
-    return replace(setting, eta0=max(shrunk, lowest(space["eta0"])))
+    return replace(setting, eta0=at_most(space["eta0"], shrunk))
 
 
 def _setting_at(space: Space, quantiles: NDArray[np.float64]) -> Setting:

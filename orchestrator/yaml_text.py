@@ -35,10 +35,10 @@ _Loader.add_implicit_resolver(
 
 def parse(text: str, name: str) -> Document:
     """The document in `text`; `name` is the file's, for messages."""
-    loader = _Loader(text)
     try:
-        node = loader.get_single_node()
+        loader = _Loader(text)
         reader = _Reader(loader, name)
+        node = loader.get_single_node()
         data = None if node is None else reader.read(node, ())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
