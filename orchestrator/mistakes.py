@@ -3,8 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -15,16 +14,13 @@ Mistake = tuple[Path, str]
 
 
 def read_as(model: type[M], data: object) -> M:
-    """`data`, as YAML or JSON gives it, as a `model`: no coercion, no unread key.
+    """`data`, as YAML or JSON gives it, as a `model`.
 
     Raises ValidationError, with a message in our words for each mistake. Validators may call it
     for a part of their own: pydantic joins the mistakes and their paths.
     """
-    if isinstance(data, model):
-        return data
     try:
-        # By way of JSON, since only there does strict pydantic take a list for a tuple.
-        return model.model_validate_json(json.dumps(data, default=str), strict=True)
+        return model.model_validate(data)
     except ValidationError as error:
         raise ValidationError.from_exception_data(
             model.__name__, [_in_our_words(model, d) for d in error.errors() if not _echo(d)]
@@ -110,33 +106,40 @@ def _in_our_words(model: type[BaseModel], details: ErrorDetails) -> InitErrorDet
     elif kind == "missing":
         error = mistake("missing: it must be given")
     elif kind == "extra_forbidden":
-        fields = _model_at(model, path[:-1]).model_fields
-        error = mistake(f"unknown key{nearest(path[-1], fields)}; allowed: {listed(fields)}")
+        keys = _keys_at(model, path[:-1])
+        allowed = f"; allowed: {listed(keys)}" if keys else ""
+        error = mistake(f"unknown key{nearest(path[-1], keys)}{allowed}")
     elif kind == "too_short":
         error = mistake("must have at least one entry, but is empty")
     elif kind == "value_error":
         error = mistake(str(details["ctx"]["error"]))
+    elif kind in ("model_type", "dict_type"):
+        error = mistake("must be a mapping", value)
+    elif kind in ("tuple_type", "list_type"):
+        error = mistake("must be a list", value)
     else:
-        rule = details["msg"].removeprefix("Input ").replace("an object", "a mapping")
-        error = mistake(rule, value)
+        error = mistake(details["msg"].removeprefix("Input "), value)
     return InitErrorDetails(type=error, loc=path, input=value)
 
 
-def _model_at(model: type[BaseModel], path: Path) -> type[BaseModel]:
-    """The model at `path`, through plain fields and lists: unions word their own mistakes."""
+def _keys_at(model: type[BaseModel], path: Path) -> Mapping[str, object]:
+    """The keys that are allowed at `path`, through plain fields and lists.
+
+    None in a union that does not go by `one_of`: which of its members was meant is not known.
+    """
+    inner: Any = model
     for step in path:
         if isinstance(step, str):
-            model = _item_model(model.model_fields[step].annotation)
-    return model
+            field = inner.model_fields.get(step) if _is_model(inner) else None
+            inner = _item(field.annotation) if field else None
+    return inner.model_fields if _is_model(inner) else {}
 
 
-def _item_model(annotation: Any) -> type[BaseModel]:
-    """The model in `Model`, `Model | None` or `tuple[Model, ...]`."""
-    if get_origin(annotation) in (tuple, list, dict, Union, UnionType):
-        return next(
-            _item_model(arg)
-            for arg in reversed(get_args(annotation))
-            if arg not in (type(None), Ellipsis)
-        )
-    found: type[BaseModel] = annotation
-    return found
+def _item(annotation: Any) -> Any:
+    """What `X | None`, `tuple[X, ...]` and `dict[str, X]` hold."""
+    inner = [arg for arg in get_args(annotation) if arg not in (type(None), Ellipsis)]
+    return _item(inner[-1]) if inner else annotation
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

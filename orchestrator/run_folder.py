@@ -44,7 +44,8 @@ def prepare(store: Store, config: RunConfig, must_exist: bool = False) -> Start:
         store.create(CONFIG, config_text(config).encode())
     arms = {arm.name: arm.first_cycle for arm in config.arms}
     found = newest_committed(store, arms)
-    if found.cycle < 0 and any(cycles_of(store, arm)[-1:] > [0] for arm in arms):
+    begun = max((cycle for arm in arms for cycle in cycles_of(store, arm)), default=0)
+    if found.cycle < 0 and begun > 0:
         raise InputError(
             f"{store.uri}: no cycle can be resumed: {found.passed_over[0]}; "
             "restore the file, or begin anew in another folder"

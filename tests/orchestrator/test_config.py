@@ -4,13 +4,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from samples import MINIMAL, config
 
 from divergence.errors import InputError
 from orchestrator.config import Adaptive, Random, config_hash, feature_spec
 from orchestrator.config_file import config_text, load_config, read_config
+from orchestrator.mistakes import mistakes_of, read_as
 from orchestrator.ranges import Choice, Interval, Multiples
 from orchestrator.rules import RULES, rule_parameters, searched
+from orchestrator.strict import Strict
 from orchestrator.yaml_text import dump
 from trainer.features import Feature
 from trainer.setting import Setting
@@ -107,7 +110,7 @@ ARMS = "source: toy\narms: [{name: a}]\n"
 MISTAKES = [
     ("source: toy\n", "run.yaml: arms: missing: it must be given"),
     ("source: toy\narms: []\n", "run.yaml:2: arms: must have at least one entry, but is empty"),
-    ("source: toy\narms: 3\n", "run.yaml:2: arms: should be a valid array, but is 3"),
+    ("source: toy\narms: 3\n", "run.yaml:2: arms: must be a list, but is 3"),
     ("arms: [{name: a}]\n", "run.yaml: source: missing: it must be given"),
     (
         "source: {kind: tow}\narms: [{name: a}]\n",
@@ -125,6 +128,14 @@ MISTAKES = [
     (ARMS + "cycles: ten\n", 'run.yaml:3: cycles: should be a valid integer, but is "ten"'),
     (ARMS + "cycles: 1.5\n", "run.yaml:3: cycles: should be a valid integer, but is 1.5"),
     (ARMS + "seed: true\n", "run.yaml:3: seed: should be a valid integer, but is true"),
+    (ARMS + "seed: '1'\n", 'run.yaml:3: seed: should be a valid integer, but is "1"'),
+    (ARMS + "cycles: 3.0\n", "run.yaml:3: cycles: should be a valid integer, but is 3.0"),
+    (ARMS + "model: {tau: '15'}\n", 'run.yaml:3: model.tau: should be a valid number, but is "15"'),
+    (ARMS + "model: 3\n", "run.yaml:3: model: must be a mapping, but is 3"),
+    (
+        ARMS + "search: {ranges: {eta0: {low: 1, high: 2, log: 1}}}\n",
+        "run.yaml:3: search.ranges.eta0.log: should be a valid boolean, but is 1",
+    ),
     (ARMS + "model:\n  tau: 0\n", "run.yaml:4: model.tau: should be greater than 0, but is 0"),
     (
         ARMS + "model: {tau: .inf}\n",
@@ -277,6 +288,15 @@ arms:
         ["run.yaml:7", "arms.1.start_from.cycle"],
         ["--set seed=x", "seed"],
     ]
+
+
+def test_an_unknown_key_in_a_plain_union_is_told_without_what_is_allowed() -> None:
+    class Either(Strict):
+        part: Random | Adaptive
+
+    with pytest.raises(ValidationError) as caught:
+        read_as(Either, {"part": {"kind": "random", "x": 1}})
+    assert mistakes_of(caught.value)[0] == (("part", "Random", "x"), "unknown key")
 
 
 def test_yaml_aliases_and_merges_work() -> None:
