@@ -174,9 +174,8 @@ def warm_up(job: Job, rule: Rule) -> float:
 def _train_on_nothing(job: Job, rule: Rule) -> None:
     """Call the kernels once, with arrays of the types that `train` gives them."""
     shape = FixedShape(job.shape)
-    slots = Slots(
-        np.zeros(1, np.int64), *(np.zeros(0, t) for t in (np.int32, np.int32, np.float32))
-    )
+    whole, real = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    slots = Slots(np.zeros(1, np.int64), whole.copy(), whole.copy(), real.copy())
     click = np.zeros(0, np.uint8)
     for array in (click, *slots):
         array.setflags(write=False)

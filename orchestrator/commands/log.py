@@ -1,0 +1,36 @@
+"""`holdfast log`: the committed cycles of a run."""
+
+import sys
+from itertools import groupby
+from operator import attrgetter
+
+import click
+
+from divergence.errors import InputError
+from orchestrator.commands.options import json_option, run_argument
+from orchestrator.journal import records_of
+from orchestrator.record import CycleRecord
+from orchestrator.run_folder import run_config
+from orchestrator.store import open_store
+from orchestrator.view import JsonView, LineView
+
+
+@click.command("log", epilog="Example: holdfast log runs/first --last 10")
+@run_argument
+@click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N cycles.")
+@json_option
+def command(run: str, last: int | None, as_json: bool) -> None:
+    """Show the cycles of RUN (a folder or URI), a line for each arm and cycle."""
+    store = open_store(run)
+    config = run_config(store)
+    view = JsonView(sys.stdout) if as_json else LineView(sys.stdout, config.cycles)
+    found = [entry for arm in config.arms for entry in records_of(store, arm.name)]
+    records = sorted((e for e in found if isinstance(e, CycleRecord)), key=attrgetter("cycle"))
+    for fault in found:
+        if not isinstance(fault, CycleRecord):
+            view.say(str(fault))
+    if not found:
+        raise InputError(f"{run}: has no committed cycle yet")
+    cycles = [list(group) for _, group in groupby(records, key=attrgetter("cycle"))]
+    for cycle in cycles[-last:] if last else cycles:
+        view.show(cycle)

@@ -1,0 +1,79 @@
+"""A config from YAML text, and back."""
+
+from operator import itemgetter
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from divergence.errors import InputError
+from orchestrator.arm_checks import arm_mistakes
+from orchestrator.config import Grid, RunConfig, feature_spec
+from orchestrator.mistakes import Mistake, mistakes_of, read_as, written
+from orchestrator.search import grid_size
+from orchestrator.yaml_text import Document, dump, override, parse
+
+
+def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
+    """The config in a file, with `--set` assignments put in."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: must be UTF-8 text, but byte {error.start} is not") from None
+    return read_config(text, path, assignments)
+
+
+def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunConfig:
+    """The config in `text`. All mistakes come as one InputError, a line each."""
+    document = parse(text, name)
+    if document.data is None:
+        document = Document({}, document.places)
+    if not isinstance(document.data, dict):
+        raise InputError(
+            f"{name}: must be a mapping with the keys {', '.join(RunConfig.model_fields)}"
+        )
+    for assignment in assignments:
+        document = override(document, assignment)
+    mistakes = arm_mistakes(document.data)
+    try:
+        config = read_as(RunConfig, document.data)
+        mistakes += _whole_mistakes(config)
+    except ValidationError as error:
+        mistakes += mistakes_of(error)
+    if mistakes:
+        raise InputError("\n".join(_lines(mistakes, document, name)))
+    return config
+
+
+def config_text(config: RunConfig) -> str:
+    """The resolved config as YAML that reads back to the same."""
+    return dump(config.model_dump(mode="json"))
+
+
+def _whole_mistakes(config: RunConfig) -> list[Mistake]:
+    """What can only be asked of a config whose every part is sound."""
+    found: list[Mistake] = []
+    try:
+        if config.features is not None:
+            feature_spec(config.features)
+    except InputError as error:
+        found.append((("features",), str(error)))
+    instances = config.search.instances
+    if isinstance(config.search.sampler, Grid) and instances > grid_size(config):
+        rule = f"must be at most {grid_size(config)}, the points of the grid, but is {instances}"
+        found.append((("search", "instances"), rule))
+    return found
+
+
+def _lines(mistakes: list[Mistake], document: Document, name: str) -> list[str]:
+    """A line for each mistake, in the order of the file."""
+    order = list(document.places)
+    lines = []
+    for path, text in mistakes:
+        known = (path[:n] for n in range(len(path), 0, -1) if path[:n] in document.places)
+        at = next(known, None)
+        place = name if at is None else document.places[at]
+        position = len(order) if at is None else order.index(at)
+        lines.append((position, f"{place}: {written(path) or 'config'}: {text}"))
+    return [line for _, line in sorted(lines, key=itemgetter(0))]
