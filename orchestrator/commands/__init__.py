@@ -2,9 +2,10 @@
 
 import click
 
-from orchestrator.commands import config, data, describe, log
+from orchestrator.commands import config, data, describe, log, run
 
 COMMANDS: tuple[click.Command, ...] = (
+    run.command,
     describe.command,
     config.command,
     log.command,
