@@ -13,6 +13,7 @@ from orchestrator.search import Draws, SearchState, Space, ask, following, space
 from orchestrator.store import Store, read
 from orchestrator.work import ArmResult, Task
 from trainer.chunk import Chunk
+from trainer.features import FeatureSpec
 from trainer.model import Changes, Model, ModelConfig, WorkingSet
 from trainer.modelfile import apply_delta, load_model, save_model
 from trainer.setting import Setting
@@ -52,12 +53,16 @@ class Line:
     def plan(self, cycle: int, chunk: Chunk, draws: Draws, leader: SearchState | None) -> Plan:
         """The arm's part in a cycle; `leader` is the state that all arms follow, if any."""
         state = self.search if leader is None else following(self.search, leader)
-        mu0 = float(getattr(self.arm.rule, "mu0", 0.0))
-        rows = self.model.gather(chunk, cycle, mu0=mu0, sums_kept=self._sums_kept)
+        rows = self.gather(cycle, chunk)
         settings = ask(self._settings, self._space, state, draws)
         rules = (kernel_rule(self.arm.rule, setting) for setting in settings)
         tasks = [Task(i, s, r) for i, (s, r) in enumerate(zip(settings, rules, strict=True))]
         return Plan(rows, tuple(tasks), state.caution)
+
+    def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
+        """The rows that the arm's instances of this cycle begin with."""
+        mu0 = float(getattr(self.arm.rule, "mu0", 0.0))
+        return self.model.gather(chunk, cycle, mu0=mu0, sums_kept=self._sums_kept)
 
     def take_over(self, cycle: int, chunk: Chunk, plan: Plan, result: ArmResult) -> Changes | None:
         """Make the winner the champion. None where nobody won: the champion stays."""
@@ -69,6 +74,12 @@ class Line:
             changes = changes.with_dropped(self.model.expire(cycle - self._expire_after))
         self.crowned = True
         return changes
+
+
+def model_config(config: RunConfig, spec: FeatureSpec) -> ModelConfig:
+    """What the run's models are made of."""
+    m = config.model
+    return ModelConfig(spec, m.overlap, m.alone, m.init_std, config.seed)
 
 
 def open_lines(

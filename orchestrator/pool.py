@@ -24,6 +24,8 @@ from trainer.kernel import Tables
 
 START_S = 180.0
 """How long the pool may be without any actor that is ready."""
+SLOW_START_S = 20.0
+"""How long the first cycle waits for further actors after the first one is ready."""
 EXPORT_S = 60.0
 GRACE_S = 0.5
 """How long an actor may take to notice that its budget has ended."""
@@ -99,12 +101,17 @@ class Pool:
         for actor in list(self._actors):
             self._remove(actor)
 
-    def pids(self) -> list[int]:
-        """The processes that are ready, waiting for one at least."""
-        while not any(a.ready is None for a in self._actors):
-            self._wait([], time.monotonic() + LOOK_S)
-        up = [a for a in self._actors if a.ready is None]
-        return [ray.get(a.handle.ready.remote(), timeout=EXPORT_S) for a in up]
+    def wait_until_up(self) -> list[int]:
+        """The process ids, once all are ready; or some, where others are slow to come."""
+        last = None
+        while any(a.ready is not None for a in self._actors):
+            self._wait([], last)
+            if last is None and any(a.ready is None for a in self._actors):
+                last = time.monotonic() + SLOW_START_S
+            if last is not None and time.monotonic() >= last:
+                break
+        up = [a.handle for a in self._actors if a.ready is None]
+        return [ray.get(actor.ready.remote(), timeout=EXPORT_S) for actor in up]
 
     def train(self, rounds: Sequence[ArmRound], deadline: float | None) -> Iterator[ArmResult]:
         """Train every arm's round of a cycle; each arm's result comes as soon as it is whole.

@@ -14,15 +14,13 @@ from orchestrator.committer import Committer
 from orchestrator.config import RunConfig, feature_spec
 from orchestrator.cycle import RESERVE, Stage, play
 from orchestrator.feed import Feed
-from orchestrator.line import open_lines
+from orchestrator.line import model_config, open_lines
 from orchestrator.pool import Pool, Terms
 from orchestrator.run_folder import Start, prepare
 from orchestrator.sources.opening import open_source
-from orchestrator.sources.protocol import Source
 from orchestrator.store import Store
 from orchestrator.view import View
 from trainer.instance import Job
-from trainer.model import ModelConfig
 
 
 class Ending(Enum):
@@ -40,12 +38,6 @@ class Ended:
 
     ending: Ending
     cycle: int
-
-
-def model_config(config: RunConfig, source: Source) -> ModelConfig:
-    """What the run's models are made of."""
-    m = config.model
-    return ModelConfig(source.spec, m.overlap, m.alone, m.init_std, config.seed)
 
 
 def run(
@@ -69,7 +61,7 @@ def run(
     if config.cycles is not None and start.cycle >= config.cycles:
         return Ended(Ending.COMPLETE, start.cycle)
     source = open_source(config.source, feature_spec(config.features), store.uri, stop)
-    lines = open_lines(config, model_config(config, source), store, start.records)
+    lines = open_lines(config, model_config(config, source.spec), store, start.records)
     first = next(iter(lines.values())).model
     job = Job(source.spec, first.shape, config.model.tau)
     rules = [line.sample_rule for line in lines.values()]
@@ -79,6 +71,7 @@ def run(
         closing(Feed(source, ray.put, stop, config.cycles)) as feed,
         closing(Committer(store, config.retention)) as committer,
     ):
+        pool.wait_until_up()
         driver = secrets.token_hex(8)
         stage = Stage(config, lines, pool, committer, ray.put, driver)
         return _cycles(stage, start, feed, view, stop)

@@ -2,12 +2,13 @@
 
 import click
 
-from orchestrator.commands import config, data, describe, log, run
+from orchestrator.commands import config, data, describe, log, replay, run
 
 COMMANDS: tuple[click.Command, ...] = (
     run.command,
     describe.command,
     config.command,
     log.command,
+    replay.command,
     data.command,
 )
