@@ -51,9 +51,11 @@ def play(stage: Stage, fed: Fed, reserve_s: float) -> list[CycleRecord]:
         trained = time.monotonic()
         before += stage.committer.wait()  # it still reads the models of the cycle before
         line = stage.lines[result.arm]
+        line.learn(result)
         plan = plans[line]
-        if plan is not None and fed.chunk is not None:
-            changes[line] = line.take_over(fed.cycle, fed.chunk, plan, result)
+        if result.tables is not None and plan is not None and fed.chunk is not None:
+            start = plan.working_set
+            changes[line] = line.take_over(fed.cycle, fed.chunk, start, result.tables)
         results[line] = result
     before += stage.committer.wait()
     end = time.monotonic()

@@ -14,6 +14,7 @@ from orchestrator.store import Store, read
 from orchestrator.work import ArmResult, Task
 from trainer.chunk import Chunk
 from trainer.features import FeatureSpec
+from trainer.kernel import Tables
 from trainer.model import Changes, Model, ModelConfig, WorkingSet
 from trainer.modelfile import apply_delta, load_model, save_model
 from trainer.setting import Setting
@@ -64,12 +65,13 @@ class Line:
         mu0 = float(getattr(self.arm.rule, "mu0", 0.0))
         return self.model.gather(chunk, cycle, mu0=mu0, sums_kept=self._sums_kept)
 
-    def take_over(self, cycle: int, chunk: Chunk, plan: Plan, result: ArmResult) -> Changes | None:
-        """Make the winner the champion. None where nobody won: the champion stays."""
+    def learn(self, result: ArmResult) -> None:
+        """What the outcomes mean for the next draws."""
         self.search = tell(self.search, result.outcomes, result.winner)
-        if result.tables is None:
-            return None
-        changes = self.model.scatter(chunk, cycle, plan.working_set, result.tables)
+
+    def take_over(self, cycle: int, chunk: Chunk, start: WorkingSet, won: Tables) -> Changes:
+        """Make a winner's rows the champion's, and forget what was long unseen."""
+        changes = self.model.scatter(chunk, cycle, start, won)
         if self._expire_after is not None:
             changes = changes.with_dropped(self.model.expire(cycle - self._expire_after))
         self.crowned = True

@@ -1,7 +1,7 @@
 """A replayed instance in words and numbers."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -17,13 +17,12 @@ ROWS = 10
 
 def as_json(replay: Replay) -> dict[str, Any]:
     """For programs; numbers that are not finite are null."""
+    outcome = replace(replay.trajectory.outcome, instance=replay.recorded.instance)
     return {
         "arm": replay.arm,
         "cycle": replay.cycle,
         "same": replay.same,
-        "outcome": _plain(
-            asdict(replay.trajectory.outcome) | {"instance": replay.recorded.instance}
-        ),
+        "outcome": _plain(asdict(outcome)),
         "points": [_plain(asdict(point)) for point in replay.trajectory.points],
         "crossings": [_plain(asdict(crossing)) for crossing in replay.trajectory.crossings],
     }

@@ -62,9 +62,8 @@ class _Side:
         """Note the norms of these rows; not finite counts as beyond every level."""
         now = norms(vectors).inf
         self.inf[rows] = now
-        reached = np.searchsorted(
-            LEVELS, np.where(np.isfinite(now), now, np.inf) / self.tau, "right"
-        )
+        share = np.where(np.isfinite(now), now, np.inf) / self.tau
+        reached = np.searchsorted(LEVELS, share, "right")
         for i in np.flatnonzero(reached > self.crossed[rows]).tolist():
             row = int(rows[i])
             for level in LEVELS[self.crossed[row] : reached[i]]:
