@@ -6,7 +6,7 @@ is deterministic, so nothing of this shows in the results.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,12 +113,20 @@ class Pool:
         up = [a.handle for a in self._actors if a.ready is None]
         return [ray.get(actor.ready.remote(), timeout=EXPORT_S) for actor in up]
 
-    def train(self, rounds: Sequence[ArmRound], deadline: float | None) -> Iterator[ArmResult]:
+    def train(
+        self,
+        rounds: Sequence[ArmRound],
+        deadline: float | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Iterator[ArmResult]:
         """Train every arm's round of a cycle; each arm's result comes as soon as it is whole.
 
         `deadline` is a time of the monotonic clock: what is not finished by then is late.
+        `meanwhile` is called once, when the first orders are out.
         """
         left = list(rounds)
+        self._give_out(left, deadline)
+        meanwhile()
         while left:
             late = deadline is not None and time.monotonic() >= deadline
             if late:
