@@ -17,7 +17,7 @@ from orchestrator.cycle import Stage, play
 from orchestrator.feed import Feed
 from orchestrator.line import model_config, open_lines
 from orchestrator.pool import Pool, Terms
-from orchestrator.run_folder import prepare
+from orchestrator.run_folder import Start
 from orchestrator.sources.opening import open_source
 from orchestrator.store import Store
 from orchestrator.view import View
@@ -47,20 +47,19 @@ class Ended:
 def run(
     config: RunConfig,
     store: Store,
+    start: Start,
     view: View,
     actors: int,
     *,
-    must_exist: bool = False,
     stop: threading.Event | None = None,
     trainer: type[Trainer] = Trainer,
 ) -> Ended:
-    """Run until the last cycle, the stream's end, or `stop`, from where the folder stands.
+    """Run from `start` until the last cycle, the stream's end, or `stop`.
 
     Needs a Ray that is up. `trainer` may be a stand-in for the class of the actors.
     """
     sys.setswitchinterval(SWITCH_S)
     stop = stop or threading.Event()
-    start = prepare(store, config, must_exist)
     for message in start.messages:
         view.say(message)
     if config.cycles is not None and start.cycle >= config.cycles:

@@ -1,6 +1,7 @@
 """Instances that go wrong, deadlines, memory, object stores."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
 def test_an_actor_gives_out_only_what_it_holds(tmp_path: Path) -> None:
     class Kept(Trainer):
         def __init__(self) -> None:
-            self.benches = {}
+            self.benches, self.turn = {}, threading.Lock()
 
     with pytest.raises(NotHeldError, match="cycle 3, arm a: not begun here"):
         Kept().export(3, "a", 0)
