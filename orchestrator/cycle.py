@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from orchestrator.arm_round import ArmRound
 from orchestrator.committer import Committer, Sealed
@@ -24,13 +23,12 @@ RESERVES = 2.0
 
 @dataclass(frozen=True)
 class Stage:
-    """What all cycles of a run are played on. `share` puts rows where actors read them."""
+    """What all cycles of a run are played on."""
 
     config: RunConfig
     lines: Mapping[str, Line]
     pool: Pool
     committer: Committer
-    share: Callable[[Any], Any]
     run_hash: str
     driver: str
     """This process, told apart from any other that might write to the run."""
@@ -114,7 +112,7 @@ def _round(stage: Stage, line: Line, plan: Plan, fed: Fed) -> ArmRound:
         fed.info.events,
         line.pace,
         chunk=fed.shared,
-        start=stage.share(plan.working_set.tables),
+        start=stage.pool.share(plan.working_set.tables),
         serve=line.crowned,
     )
 

@@ -103,6 +103,10 @@ class Pool:
         while len(self._actors) < size:
             self._start()
 
+    def share(self, value: Any) -> Any:
+        """Put a value where every actor reads it without a copy; gone with its reference."""
+        return ray.put(value)
+
     def close(self) -> None:
         """End all actors."""
         for actor in list(self._actors):

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
-import ray
-
+from divergence.errors import InputError
 from orchestrator.actor import Trainer
 from orchestrator.committer import Committer
 from orchestrator.config import RunConfig, config_hash, feature_spec
@@ -72,14 +71,12 @@ def run(
     terms = Terms(config.tries, config.patience_s)
     with (
         closing(Pool(job, rules, actors, terms, trainer)) as pool,
-        closing(Feed(source, ray.put, stop, config.cycles)) as feed,
+        closing(Feed(source, pool.share, stop, config.cycles)) as feed,
         closing(Committer(store, config.retention)) as committer,
     ):
         feed.begin(start.cycle)
         pool.wait_until_up()
-        stage = Stage(
-            config, lines, pool, committer, ray.put, config_hash(config), secrets.token_hex(8)
-        )
+        stage = Stage(config, lines, pool, committer, config_hash(config), secrets.token_hex(8))
         return _cycles(stage, start.cycle, feed, view, stop)
 
 
@@ -88,7 +85,11 @@ def _cycles(stage: Stage, first: int, feed: Feed, view: View, stop: threading.Ev
     for cycle in count(first):
         if not feed.is_ready(cycle):
             committer.begin()  # nothing to train on yet
-        fed = None if stop.is_set() else feed.take(cycle)
+        try:
+            fed = None if stop.is_set() else feed.take(cycle)
+        except InputError:
+            view.show(committer.wait())  # what was trained is not lost with the stream
+            raise
         if fed is None:
             view.show(committer.wait())
             return Ended(_ending(cycle, cycles, stop), cycle)

@@ -182,9 +182,7 @@ def against_pool() -> list[Row]:
 
 def against_tune() -> list[Row]:
     """Ray Tune's population-based training over the loop, on the same trainer and chunks."""
-    from ray import tune  # noqa: F401  (told apart from a missing package below)
-
-    from scripts.bench_tune import population
+    from bench_tune import population  # Tune may be missing
 
     config = config_of(events_for(0.05), 11)
     line, job = line_of(config)

@@ -11,7 +11,6 @@ import s3fs
 from loops import bits, faulty, go, records, small
 
 from orchestrator.actor import NotHeldError, Trainer
-from orchestrator.arm_round import ArmRound, Pace
 from orchestrator.pool import Pool
 from orchestrator.record import tally
 from orchestrator.run import Ending
@@ -88,16 +87,6 @@ def test_an_actor_gives_out_only_what_it_holds(tmp_path: Path) -> None:
         Kept().export(3, "a", 0)
     with pytest.raises(NotHeldError):
         Kept().train(Order(3, "a", (), 1.0))
-
-
-def test_the_books_know_a_lost_serve(tmp_path: Path) -> None:
-    tasks = [Task(i, None, None) for i in range(3)]  # type: ignore[arg-type]
-    arm = ArmRound("a", 0, tasks, 10, Pace(), chunk=None, start=None, serve=True)
-    first = arm.take(2, 1.0)
-    assert first.serve
-    arm.lose(first, "its process died", tries=3)
-    assert [task.alone for task in arm.waiting] == [False, True, True]
-    assert arm.take(1, 1.0).serve
 
 
 def resident(pid: int) -> int:
