@@ -7,6 +7,7 @@ nothing of this shows in the results.
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from divergence.errors import InputError
 from divergence.rules import Rule
@@ -145,7 +146,7 @@ class Pool:
             else:
                 self._give_out(left, deadline)
             for done in [r for r in left if not r.unfinished]:
-                tables = self._fetch(done)
+                tables = self._fetch(done, left)
                 if tables is not None or done.winner is None:
                     left.remove(done)
                     yield done.result(tables)
@@ -192,15 +193,20 @@ class Pool:
         for arm in rounds:
             arm.end()
 
-    def _fetch(self, arm: ArmRound) -> Tables | None:
-        holder = arm.holder()
-        if not isinstance(holder, _Actor) or holder not in self._actors:
+    def _fetch(self, arm: ArmRound, rounds: Sequence[ArmRound]) -> Tables | None:
+        """The winner's rows; None where there is no winner, or they are gone."""
+        holder = next((a for a in self._actors if a is arm.holder()), None)
+        if holder is None:
             return None
-        call = holder.handle.export.remote(arm.cycle, arm.name, arm.winner)
-        with suppress(RayError, GetTimeoutError):
+        try:
+            call = holder.handle.export.remote(arm.cycle, arm.name, arm.winner)
             tables: Tables = ray.get(call, timeout=EXPORT_S)
-            return tables
-        return None
+        except RayTaskError:  # it lives, and does not hold it
+            return None
+        except (RayError, GetTimeoutError) as error:
+            self._lose(holder, _told(error), {r.name: r for r in rounds})
+            return None
+        return tables
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -277,5 +283,7 @@ def _exact(actor: _Actor, arm: ArmRound) -> bool:
 
 
 def _told(error: Exception) -> str:
-    """The first line of what Ray says, without its report."""
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+    """What Ray says in one line: the first, or of an error in an actor's creation the last."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines() or [""]
+    line = lines[-1] if "creation task" in lines[0] else lines[0]
+    return f"{type(error).__name__}: {line.strip()}"

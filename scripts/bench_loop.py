@@ -71,10 +71,10 @@ class Records:
         """Nothing of interest."""
 
 
-def config_of(events: int, cycles: int, instances: int = INSTANCES) -> RunConfig:
+def config_of(events: int, cycles: int, *more: str) -> RunConfig:
     """A run of one arm whose instances all survive."""
     sizes = (f"source.events_per_cycle={events}", f"cycles={cycles}")
-    return read_config(CONFIG, "bench", (*sizes, f"search.instances={instances}"))
+    return read_config(CONFIG, "bench", (*sizes, f"search.instances={INSTANCES}", *more))
 
 
 def chunks_of(config: RunConfig) -> list[Chunk]:
@@ -227,7 +227,7 @@ def size() -> list[Row]:
     """A cycle, commit included, on a large model over the same on a small one."""
     seconds = {}
     for vectors in (50_000, 5_000_000):
-        config = config_of(events_for(0.02), 16)
+        config = config_of(events_for(0.02), 12, "model={overlap: 1, alone: 1}")
         with tempfile.TemporaryDirectory() as folder:
             grown(config, vectors, folder)
             with started_ray(None, cores(), verbose=False):

@@ -54,18 +54,17 @@ def test_a_poisonous_setting_is_given_up(tmp_path: Path, kind: str, reason: str)
     assert count.retained_fraction == count.retained / (count.retained + count.diverged)
 
 
-class Slow(Trainer):
-    """From the third on, instances take longer than any cycle; some even do not listen."""
-
-    def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
-        if task.instance == 3:
-            time.sleep(60)
-        while task.instance > 1 and time.monotonic() < end:
-            time.sleep(0.01)
-        return super().train_one(chunk, start, task, end)
-
-
 def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
+    class Slow(Trainer):
+        """From the third on, instances take longer than any cycle; some even do not listen."""
+
+        def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
+            if task.instance == 3:
+                time.sleep(60)
+            while task.instance > 1 and time.monotonic() < end:
+                time.sleep(0.01)
+            return super().train_one(chunk, start, task, end)
+
     config = small("cycles=2", "deadline_s=3", "arms=[{name: only, rule: l2}]",
                    "search.ranges.eta0={low: 0.03, high: 0.1}")  # fmt: skip
     began = time.monotonic()
