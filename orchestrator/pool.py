@@ -34,7 +34,7 @@ GRACE_S = 0.5
 """How long an actor may take to notice that its budget has ended."""
 LOOK_S = 1.0
 MOST_FAILED_STARTS = 5
-PLENTY = 2
+PLENTY = 1
 """Tasks for each actor that must be waiting for an actor to get a second order."""
 
 
