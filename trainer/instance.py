@@ -188,7 +188,7 @@ def _train_on_nothing(job: Job, rule: Rule) -> None:
 
 def _find(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:
     """The worst vector among those that the event has touched."""
-    worst = ("bias", "", float(abs(tables.bias[0])))
+    worst, largest = ("bias", "", float(abs(tables.bias[0]))), -1.0
     users, ads = vectors_of(tables, job.shape)
     for slots, keys, vectors in (
         (chunk.users, chunk.user_keys, users),
@@ -199,9 +199,10 @@ def _find(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:
         if at is not None:
             row = int(touched[at])
             norm = float(norms(vectors[row : row + 1]).inf[0])
-            if worst[0] == "bias" or not norm <= worst[2]:
+            size = norm if np.isfinite(norm) else np.inf
+            if size > largest:
                 name = job.spec.features[int(keys.feature[row])].name
-                worst = (name, str(keys.value[row]), norm)
+                worst, largest = (name, str(keys.value[row]), norm), size
     return Divergence(event, *worst)
 
 
