@@ -155,11 +155,13 @@ def _faults(table: pa.Table, spec: FeatureSpec) -> Iterator[Fault]:
         if pa.types.is_floating(time.type):
             yield np.isinf(_numbers(time, spec.timestamp)), f"{spec.timestamp} is not finite"
     for feature in spec.features:
-        if feature.multi:
-            yield from _weight_faults(table, feature)
+        yield from weight_faults(table, feature)
 
 
-def _weight_faults(table: pa.Table, feature: Feature) -> Iterator[Fault]:
+def weight_faults(table: pa.Table, feature: Feature) -> Iterator[Fault]:
+    """What is wrong with the weights of a feature: pairs of (rows, what it is)."""
+    if not feature.multi:
+        return
     name = feature.weights or feature.name
     lengths = _lengths(_lists(table, feature.name))
     owner_lengths = lengths

@@ -17,8 +17,9 @@ from divergence.simd import padded
 from trainer.chunk import Chunk
 from trainer.features import FeatureSpec
 from trainer.fixed import FixedShape
-from trainer.geometry import PARTS, Shape
+from trainer.geometry import Shape
 from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.model import vectors_of
 from trainer.outcome import Divergence, Outcome, Status
 from trainer.setting import Setting
 
@@ -187,20 +188,21 @@ def _train_on_nothing(job: Job, rule: Rule) -> None:
 
 def _find(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:
     """The worst vector among those that the event has touched."""
-    shape, worst = job.shape, ("bias", "", float(abs(tables.bias[0])))
-    for slots, keys, table, padded_length, length in (
-        (chunk.users, chunk.user_keys, tables.user, shape.user_padded, shape.user),
-        (chunk.ads, chunk.ad_keys, tables.ad, shape.ad_padded, shape.ad),
+    worst, largest = ("bias", "", float(abs(tables.bias[0]))), -1.0
+    users, ads = vectors_of(tables, job.shape)
+    for slots, keys, vectors in (
+        (chunk.users, chunk.user_keys, users),
+        (chunk.ads, chunk.ad_keys, ads),
     ):
         touched = slots.row[slots.start[event] : slots.start[event + 1]]
-        vectors = table.reshape(-1, PARTS, padded_length)[touched, 0, :length]
-        at = first_offender(vectors, job.tau)
+        at = first_offender(vectors[touched], job.tau)
         if at is not None:
-            norm = float(norms(vectors[at : at + 1]).inf[0])
-            if worst[0] == "bias" or not norm <= worst[2]:
-                row = int(touched[at])
+            row = int(touched[at])
+            norm = float(norms(vectors[row : row + 1]).inf[0])
+            size = norm if np.isfinite(norm) else np.inf
+            if size > largest:
                 name = job.spec.features[int(keys.feature[row])].name
-                worst = (name, str(keys.value[row]), norm)
+                worst, largest = (name, str(keys.value[row]), norm), size
     return Divergence(event, *worst)
 
 

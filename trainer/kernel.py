@@ -92,7 +92,7 @@ class _Vectors(NamedTuple):
     gradient: Any  # of each user feature, `stride` apart
     sums: Any  # dense: the sums, then what eta0 is divided by
     whole: Any  # dense: exponents between the two halves of a power
-    delta: Any  # one row's update, for rules that limit it
+    before: Any  # one row before its step, for rules that limit updates
 
 
 @jit
@@ -108,7 +108,7 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
     user, ad, user_mu, ad_mu, bias_state = tables
     touched, vectors = _scratch(u_start, a_start, shape, first, last)
     at, source, weight, share, mu, inverse, c, square = touched
-    where, nu_u, nu_a, gradient, sums, whole, delta = vectors
+    where, nu_u, nu_a, gradient, sums, whole, before = vectors
     bias, bias_sum = bias_state[0], bias_state[1]
     D, M = shape.user_padded, shape.ad_padded
     eta0, alpha, beta = splat(f32(rates.eta0)), splat(f32(rates.alpha)), splat(f32(rates.beta))
@@ -183,7 +183,7 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
                 eta0,
                 sums,
                 x,
-                delta,
+                before,
                 shape.user,
             )
             put(square, slot, s)
@@ -204,7 +204,7 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
                 eta0,
                 sums,
                 x,
-                delta,
+                before,
                 shape.ad,
             )
             put(square, slot, s)

@@ -5,7 +5,7 @@ values that its chunk touches, never the size of the model.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,8 @@ class Side:
         self.keys: list[Key | None] = []
         self.index: dict[Key, int] = {}
         self.free: list[int] = []
-        self.last: dict[int, list[NDArray[np.int64]]] = {}  # rows by the cycle that saw them
+        self.last: dict[int, list[NDArray[np.int64]]] = {}  # rows by a cycle that saw them
+        self.noted = 0  # rows in `last`, those seen again later included
 
     def __len__(self) -> int:
         """How many vectors are alive."""
@@ -83,24 +84,48 @@ class Side:
         self._grow(len(self.keys))
         return np.array(added, np.int64)
 
-    def remove(self, keys: Iterable[Key]) -> None:
-        """Forget these vectors."""
-        for key in keys:
-            row = self.index.pop(key)
-            self.keys[row] = None
-            self.inf[row] = self.msqr[row] = 0.0
-            self.free.append(row)
+    def remove(self, key: Key) -> None:
+        """Forget a vector."""
+        row = self.index.pop(key)
+        self.keys[row] = None
+        self.inf[row] = self.msqr[row] = 0.0
+        self.free.append(row)
+
+    def write(
+        self,
+        at: NDArray[np.int64],
+        rows: NDArray[np.float32],
+        mu: NDArray[np.float32],
+        length: int,
+    ) -> None:
+        """Set the vectors, sums and multipliers of these rows."""
+        self.rows[at], self.mu[at] = rows, mu
+        self.inf[at], self.msqr[at] = norms(rows[:, 0, :length])
 
     def touch(self, rows: NDArray[np.int64], cycle: int) -> None:
         """These rows are seen in this cycle."""
         self.seen[rows] = cycle
         self.last.setdefault(cycle, []).append(rows)
+        self.noted += len(rows)
+        if self.noted > 8 * len(self.keys) + 1024:  # mostly notes that later cycles have overtaken
+            alive = self.alive()
+            self.touch_each(alive, self.seen[alive])
+
+    def touch_each(self, rows: NDArray[np.int64], seen: NDArray[np.int32]) -> None:
+        """Each of these rows, all that count, is seen in its own cycle."""
+        self.seen[rows] = seen
+        order = np.argsort(seen, kind="stable")
+        cycles, first = np.unique(seen[order], return_index=True)
+        groups = np.split(rows[order], first[1:])
+        self.last = {int(c): [group] for c, group in zip(cycles, groups, strict=True)}
+        self.noted = len(rows)
 
     def unseen_since(self, cycle: int) -> list[Key]:
         """The keys of the rows last seen in this cycle or before."""
         stale: list[Key] = []
         for seen in [c for c in self.last if c <= cycle]:
             for rows in self.last.pop(seen):
+                self.noted -= len(rows)
                 now = rows[self.seen[rows] == seen]
                 stale += [key for row in now.tolist() if (key := self.keys[row]) is not None]
         return stale
@@ -126,6 +151,31 @@ class WorkingSet:
     tables: Tables
     user_rows: NDArray[np.int64]
     ad_rows: NDArray[np.int64]
+
+
+def rows_of(tables: Tables, shape: Shape) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The user rows (without the scratch rows) and the ad rows, [rows, 3, padded length]."""
+    user = tables.user.reshape(-1, PARTS, shape.user_padded)[: -shape.features]
+    return user, tables.ad.reshape(-1, PARTS, shape.ad_padded)
+
+
+def vectors_of(tables: Tables, shape: Shape) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The user vectors and the ad vectors, [rows, length]."""
+    user, ad = rows_of(tables, shape)
+    return user[:, 0, : shape.user], ad[:, 0, : shape.ad]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a cycle did to a model: the rows it wrote, and the keys it dropped."""
+
+    user_rows: NDArray[np.int64]
+    ad_rows: NDArray[np.int64]
+    dropped: tuple[Key, ...] = ()
+
+    def with_dropped(self, dropped: tuple[Key, ...]) -> "Changes":
+        """The same with these keys dropped."""
+        return replace(self, dropped=self.dropped + dropped)
 
 
 class Model:
@@ -163,11 +213,10 @@ class Model:
             array.setflags(write=False)
         return WorkingSet(tables, user_rows, ad_rows)
 
-    def scatter(self, chunk: Chunk, cycle: int, before: WorkingSet, trained: Tables) -> None:
+    def scatter(self, chunk: Chunk, cycle: int, before: WorkingSet, trained: Tables) -> Changes:
         """Take over an instance's rows after it has trained on the whole chunk."""
-        k = self.shape.features
-        user = trained.user.reshape(-1, *self.user.rows.shape[1:])[:-k]
-        ad = trained.ad.reshape(-1, *self.ad.rows.shape[1:])
+        changed = []
+        user, ad = rows_of(trained, self.shape)
         for side, keys, rows, found, mu, length in (
             (self.user, chunk.user_keys, user, before.user_rows, trained.user_mu, self.shape.user),
             (self.ad, chunk.ad_keys, ad, before.ad_rows, trained.ad_mu, self.shape.ad),
@@ -175,21 +224,25 @@ class Model:
             at = found.copy()
             new = np.flatnonzero(at < 0)
             at[new] = side.insert((int(keys.feature[i]), keys.values[i]) for i in new)
-            side.rows[at], side.mu[at] = rows, mu
+            side.write(at, rows, mu, length)
             side.updates[at] = np.where(found < 0, 0, side.updates[at]) + keys.count
-            side.inf[at], side.msqr[at] = norms(rows[:, 0, :length])
             side.touch(at, cycle)
+            changed.append(at)
         self.bias[:] = trained.bias
         self.cycle = cycle
+        return Changes(changed[0], changed[1])
 
-    def expire(self, before_cycle: int) -> list[Key]:
+    def expire(self, before_cycle: int) -> tuple[Key, ...]:
         """Drop the vectors last seen in this cycle or before; return their keys."""
-        dropped: list[Key] = []
-        for side in (self.user, self.ad):
-            stale = side.unseen_since(before_cycle)
-            side.remove(stale)
-            dropped += stale
-        return dropped
+        stale = self.user.unseen_since(before_cycle) + self.ad.unseen_since(before_cycle)
+        self.drop(stale)
+        return tuple(stale)
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Forget these vectors."""
+        users = len(self.config.spec.user)
+        for key in keys:
+            (self.user if key[0] < users else self.ad).remove(key)
 
     def _gather_side(
         self, side: Side, keys: Keys, cycle: int, mu0: float, sums_kept: float

@@ -149,9 +149,9 @@ def clip(gradient, source, width, weight, rule):
         total = splat(f32(0.0))
         for j in range(0, width, WIDTH):
             total = fma(load(gradient, source + j), load(gradient, source + j), total)
-        norm = weight * np.sqrt(lane_sum(total))
-        if norm > limit:
-            return weight * (limit / norm)
+        square = weight * weight * lane_sum(total)
+        if square > limit * limit:
+            return weight * (limit / np.sqrt(square))
     return weight
 
 
@@ -188,31 +188,41 @@ def slowness(sums, whole, n, alpha, beta, constants, reference):
 
 
 @inlined
-def step(table, at, width, gradient, source, weight, c, rule, eta0, slowness, x, delta, length):
+def step(table, at, width, gradient, source, weight, c, rule, eta0, slowness, x, before, length):
     """Move one row; return its squared norm afterwards."""
     w, c = splat(weight), splat(c)
-    total = splat(f32(0.0))
     relative, most = update_limit(rule)
-    if most < np.inf:
-        strain = splat(f32(1.0))
-        for j in range(0, width, WIDTH):
-            theta = load(table, at + j)
-            new = move(rule, c, theta, w * load(gradient, source + j), eta0, load(slowness, x + j))
-            store(delta, j, new - theta)
+    total = excess = splat(f32(0.0))
+    for j in range(0, width, WIDTH):
+        theta = load(table, at + j)
+        new = move(rule, c, theta, w * load(gradient, source + j), eta0, load(slowness, x + j))
+        store(table, at + j, new)
+        total = fma(new, new, total)
+        if most < np.inf:
+            store(before, j, theta)
             allowed = fma(splat(relative), absolute(theta), splat(most))
-            strain = larger(absolute(new - theta) / allowed, strain)
-        scale = splat(f32(1.0) / lane_max(strain))
-        for j in range(0, width, WIDTH):
-            theta = fma(scale, load(delta, j), load(table, at + j))
-            store(table, at + j, theta)
-            total = fma(theta, theta, total)
-    else:
-        for j in range(0, width, WIDTH):
-            g = w * load(gradient, source + j)
-            theta = move(rule, c, load(table, at + j), g, eta0, load(slowness, x + j))
-            store(table, at + j, theta)
-            total = fma(theta, theta, total)
-    return hold(table, at, width, lane_sum(total), norm_limit(rule, f32(length)))
+            excess = larger(absolute(new - theta) - allowed, excess)
+    square = lane_sum(total)
+    if most < np.inf and lane_max(excess) > f32(0.0):
+        square = shorten(table, at, width, before, relative, most)
+    return hold(table, at, width, square, norm_limit(rule, f32(length)))
+
+
+@inlined
+def shorten(table, at, width, before, relative, most):
+    """Scale a row's update down until no entry moves too far; return the squared norm."""
+    strain = splat(f32(1.0))
+    for j in range(0, width, WIDTH):
+        theta = load(before, j)
+        allowed = fma(splat(relative), absolute(theta), splat(most))
+        strain = larger(absolute(load(table, at + j) - theta) / allowed, strain)
+    scale, total = splat(f32(1.0) / lane_max(strain)), splat(f32(0.0))
+    for j in range(0, width, WIDTH):
+        theta = load(before, j)
+        new = fma(scale, load(table, at + j) - theta, theta)
+        store(table, at + j, new)
+        total = fma(new, new, total)
+    return lane_sum(total)
 
 
 @inlined

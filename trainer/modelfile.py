@@ -1,0 +1,197 @@
+"""Models as files: safetensors with a manifest, data and never code.
+
+A *full* file holds every vector. A *delta* holds the vectors that one cycle changed and the keys
+of those it dropped; a full file and its deltas, in order, give the same bits as the latest full
+one. The manifest has a checksum over itself and every tensor, so that a file that was cut short,
+altered, or made by something else is refused.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
+
+from divergence.errors import InputError
+from trainer.features import Feature, FeatureSpec
+from trainer.model import Changes, Key, Model, ModelConfig, Side
+
+FORMAT, VERSION = "holdfast-model", 1
+MANIFEST = "holdfast"
+
+Tensors = dict[str, NDArray[Any]]
+
+
+def save_model(model: Model) -> bytes:
+    """A full file."""
+    tensors: Tensors = {"bias": model.bias}
+    for name, side, length in _sides(model):
+        tensors |= _rows(name, side, side.alive(), length)
+    return _seal(tensors, _manifest(model, "full"))
+
+
+def save_delta(model: Model, changes: Changes) -> bytes:
+    """The file of what one cycle changed, to be applied to the model before it."""
+    tensors: Tensors = {"bias": model.bias}
+    for (name, side, length), rows in zip(
+        _sides(model), (changes.user_rows, changes.ad_rows), strict=True
+    ):
+        alive = rows[[side.keys[row] is not None for row in rows]]
+        tensors |= _rows(name, side, alive, length)
+    tensors |= _keys("dropped", list(changes.dropped))
+    return _seal(tensors, _manifest(model, "delta"))
+
+
+def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Model:
+    """The model of a full file called `name`; refused where it does not fit `config`."""
+    manifest, tensors = _open(data, name, "full")
+    found = _config(manifest)
+    if config is not None:
+        _check_fit(found, config, name)
+    model = Model(config or found)
+    _take(model, manifest, tensors)
+    return model
+
+
+def apply_delta(model: Model, data: bytes, name: str) -> None:
+    """Bring a model to the state after the delta's cycle."""
+    manifest, tensors = _open(data, name, "delta")
+    _check_fit(_config(manifest), model.config, name)
+    dropped = _read_keys("dropped", tensors)
+    _take(model, manifest, tensors)
+    model.drop(dropped)
+
+
+# -- writing ------------------------------------------------------------------------------------
+
+
+def _sides(model: Model) -> tuple[tuple[str, Side, int], tuple[str, Side, int]]:
+    return ("user", model.user, model.shape.user), ("ad", model.ad, model.shape.ad)
+
+
+def _rows(name: str, side: Side, rows: NDArray[np.int64], length: int) -> Tensors:
+    keys = [key for row in rows.tolist() if (key := side.keys[row]) is not None]
+    return _keys(name, keys) | {
+        f"{name}.vectors": np.ascontiguousarray(side.rows[rows][:, :, :length]),
+        f"{name}.mu": side.mu[rows],
+        f"{name}.updates": side.updates[rows],
+        f"{name}.seen": side.seen[rows],
+    }
+
+
+def _keys(name: str, keys: list[Key]) -> Tensors:
+    texts = [value.encode() for _, value in keys]
+    ends = np.cumsum([0] + [len(text) for text in texts], dtype=np.int64)
+    return {
+        f"{name}.feature": np.array([feature for feature, _ in keys], np.int16),
+        f"{name}.value_ends": ends,
+        f"{name}.value_bytes": np.frombuffer(b"".join(texts), np.uint8),
+    }
+
+
+def _manifest(model: Model, kind: str) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "cycle": model.cycle,
+        "config": asdict(model.config),
+    }
+
+
+def _seal(tensors: Tensors, manifest: dict[str, Any]) -> bytes:
+    sealed = manifest | {"sha256": _checksum(tensors, manifest)}
+    return bytes(save(tensors, {MANIFEST: json.dumps(sealed, sort_keys=True)}))
+
+
+def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
+    for name in sorted(tensors):
+        array = tensors[name]
+        digest.update(f"\0{name} {array.dtype.str} {array.shape}\0".encode())
+        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return digest.hexdigest()
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+_DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
+
+
+def _open(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
+    try:
+        parts = deserialize(data)  # type: ignore[no-untyped-call]
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        manifest = json.loads(header["__metadata__"][MANIFEST])
+        tensors = {
+            part: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+            for part, entry in parts
+        }
+        given = manifest.pop("sha256")
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{name} is not a Holdfast model, or is damaged ({error})") from error
+    if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
+        raise InputError(
+            f"{name} has format {manifest.get('format')!r} version {manifest.get('version')!r}, "
+            f"but this Holdfast reads {FORMAT!r} version {VERSION}"
+        )
+    if _checksum(tensors, manifest) != given:
+        raise InputError(f"{name} is damaged: its checksum does not match")
+    if manifest["kind"] != kind:
+        raise InputError(f"{name} must be a {kind} model file, but is a {manifest['kind']}")
+    return manifest, tensors
+
+
+def _config(manifest: dict[str, Any]) -> ModelConfig:
+    fields = dict(manifest["config"])
+    spec = dict(fields.pop("spec"))
+    for side in ("user", "ad"):
+        spec[side] = tuple(Feature(**feature) for feature in spec[side])
+    return ModelConfig(FeatureSpec(**spec), **fields)
+
+
+def _check_fit(found: ModelConfig, wanted: ModelConfig, name: str) -> None:
+    pairs = (
+        ("user features", _names(found.spec.user), _names(wanted.spec.user)),
+        ("ad features", _names(found.spec.ad), _names(wanted.spec.ad)),
+        ("overlap", found.overlap, wanted.overlap),
+        ("alone", found.alone, wanted.alone),
+    )
+    differing = [
+        f"{what} {has} where the config has {wants}" for what, has, wants in pairs if has != wants
+    ]
+    if differing:
+        raise InputError(f"{name} does not fit the config: it has {'; '.join(differing)}")
+
+
+def _names(features: tuple[Feature, ...]) -> str:
+    return ", ".join(f"{f.name} (multi)" if f.multi else f.name for f in features)
+
+
+def _read_keys(name: str, tensors: Tensors) -> list[Key]:
+    ends = tensors[f"{name}.value_ends"].tolist()
+    text = tensors[f"{name}.value_bytes"].tobytes()
+    values = [text[a:b].decode() for a, b in pairwise(ends)]
+    return list(zip(tensors[f"{name}.feature"].tolist(), values, strict=True))
+
+
+def _take(model: Model, manifest: dict[str, Any], tensors: Tensors) -> None:
+    """Write the file's rows into the model, those it does not know yet in the file's order."""
+    for name, side, length in _sides(model):
+        keys = _read_keys(name, tensors)
+        side.insert(key for key in keys if key not in side.index)
+        at = np.fromiter((side.index[key] for key in keys), np.int64, len(keys))
+        vectors = np.zeros((len(keys), *side.rows.shape[1:]), np.float32)
+        vectors[:, :, :length] = tensors[f"{name}.vectors"]
+        side.write(at, vectors, tensors[f"{name}.mu"], length)
+        side.updates[at] = tensors[f"{name}.updates"]
+        side.seen[at] = tensors[f"{name}.seen"]
+        alive = side.alive()
+        side.touch_each(alive, side.seen[alive])
+    model.bias[:] = tensors["bias"]
+    model.cycle = int(manifest["cycle"])

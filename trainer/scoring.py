@@ -1,0 +1,65 @@
+"""Predictions from a model that stays as it is.
+
+A value that the model has not seen gets the vector that training would give it on first sight,
+drawn from (seed, feature, value): a score is exactly what the trainer would predict before it
+learns from the event.
+"""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from divergence.errors import InputError
+from divergence.jit import compiling
+from trainer.chunk import Chunk, compile_chunk
+from trainer.events import as_table, check_columns, weight_faults
+from trainer.fixed import FixedShape
+from trainer.geometry import Shape
+from trainer.instance import Buffers
+from trainer.kernel import Tables, predict_block
+from trainer.model import Model
+
+_warm: set[Shape] = set()
+
+
+def score(model: Model, events: pa.Table | pd.DataFrame) -> NDArray[np.float64]:
+    """The predicted click probability of every event. Labels and timestamps are not needed."""
+    table, spec = as_table(events), model.config.spec
+    check_columns(table, spec, label=False)
+    for feature in spec.features:
+        for bad, reason in weight_faults(table, feature):
+            if bad.any():
+                raise InputError(f"row {int(np.argmax(bad))} cannot be scored: {reason}")
+    if len(table) == 0:
+        return np.zeros(0)
+    chunk = compile_chunk(table, spec, labelled=False)
+    tables = model.gather(chunk, model.cycle).tables
+    return sigmoid(predict(model.shape, chunk, tables))
+
+
+def predict(
+    shape: Shape, chunk: Chunk, tables: Tables, buffers: Buffers | None = None
+) -> NDArray[np.float32]:
+    """The logit of every event of a chunk, from its working set."""
+    logits = np.empty(len(chunk), np.float32)
+    fixed = FixedShape(shape)
+    own = (buffers or Buffers()).copy_of(tables)
+    if shape not in _warm:
+        with compiling():
+            predict_block(chunk.users, chunk.ads, own, fixed, logits[:0])
+        _warm.add(shape)
+    predict_block(chunk.users, chunk.ads, own, fixed, logits)
+    return logits
+
+
+def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """1 / (1 + exp(-logit)), stable at any logit."""
+    decay = np.exp(-np.abs(logits.astype(np.float64)))
+    return np.where(logits >= 0, 1.0, decay) / (1.0 + decay)
+
+
+def log_loss(logits: NDArray[np.float32], click: NDArray[np.uint8]) -> float:
+    """The mean log-loss, stable at any logit."""
+    margin = np.where(click != 0, -logits, logits).astype(np.float64)
+    return float(np.logaddexp(0.0, margin).mean())

@@ -1,0 +1,24 @@
+"""One setting kept for many cycles, with its own line of models: no tuner around it."""
+
+from collections.abc import Iterable
+
+from divergence.rules import Rule
+from trainer.chunk import Chunk
+from trainer.instance import Buffers, Job, train
+from trainer.model import Model
+from trainer.outcome import Outcome, Status
+from trainer.setting import Setting
+
+
+def sustain(
+    model: Model, chunks: Iterable[Chunk], job: Job, setting: Setting, rule: Rule
+) -> list[Outcome]:
+    """Train the model on one chunk after the other; a diverged cycle leaves it as it was."""
+    outcomes, buffers = [], Buffers()
+    for cycle, chunk in enumerate(chunks, model.cycle + 1):
+        start = model.gather(chunk, cycle, mu0=getattr(rule, "mu0", 0.0))
+        trained = train(job, chunk, start.tables, setting, rule, buffers=buffers)
+        if trained.outcome.status is Status.RETAINED:
+            model.scatter(chunk, cycle, start, trained.tables)
+        outcomes.append(trained.outcome)
+    return outcomes
