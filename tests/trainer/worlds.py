@@ -309,3 +309,8 @@ def near_a_jump(world: World, state: Oracle) -> bool:
         return False
     squares = np.concatenate([np.mean(s.theta**2, axis=1) for s in (state.user, state.ad)])
     return bool(np.any(np.abs(squares - world.holds["rho"]) < 1e-4 * world.holds["rho"]))
+
+
+def touched_rows(events: tuple[Event, ...], side: str) -> list[int]:
+    """The rows of a side that these events update."""
+    return sorted({row for event in events for bag in getattr(event, side) for row, _ in bag})
