@@ -30,6 +30,10 @@ class Keys:
     value: pa.StringArray
     count: NDArray[np.int64]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The arrays alone, which travel without a copy; `values` is made anew where needed."""
+        return {"feature": self.feature, "value": self.value, "count": self.count}
+
     @cached_property
     def values(self) -> list[str]:
         """The values as Python strings."""

@@ -2,6 +2,13 @@
 
 import click
 
-from orchestrator.commands import config, log
+from orchestrator.commands import config, data, describe, log, replay, run
 
-COMMANDS: tuple[click.Command, ...] = (config.command, log.command)
+COMMANDS: tuple[click.Command, ...] = (
+    run.command,
+    describe.command,
+    config.command,
+    log.command,
+    replay.command,
+    data.command,
+)
