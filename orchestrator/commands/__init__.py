@@ -2,7 +2,7 @@
 
 import click
 
-from orchestrator.commands import config, data, describe, log, replay, run
+from orchestrator.commands import bound, config, data, describe, log, replay, run, score
 
 COMMANDS: tuple[click.Command, ...] = (
     run.command,
@@ -10,5 +10,7 @@ COMMANDS: tuple[click.Command, ...] = (
     config.command,
     log.command,
     replay.command,
+    score.command,
+    bound.command,
     data.command,
 )
