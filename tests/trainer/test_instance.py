@@ -16,7 +16,7 @@ from divergence.errors import InputError
 from divergence.rules import make_rule
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job, check_setting, train, warm_up
-from trainer.kernel import Slots, Tables
+from trainer.kernel import Slots, Tables, train_block
 from trainer.model import Model, vectors_of
 from trainer.outcome import Outcome, Status, is_useful
 from trainer.setting import PARAMETERS, Setting
@@ -337,6 +337,17 @@ def test_warming_up_is_done_once() -> None:
     warm_up(job_of(model), NONE)
     assert warm_up(job_of(model), NONE) == 0.0
     assert warm_up(Job(model.config.spec, model.shape, 3.0, False), NONE) == 0.0
+
+
+def test_whole_numbers_in_a_setting_compile_nothing_new() -> None:
+    """numba would take an int for another type of setting, and compile for seconds."""
+    model, chunk = Model(CONFIGS[False]), some_chunk(50)
+    start = model.gather(chunk, 0).tables
+    real = train(job_of(model, 15.0), chunk, start, Setting(1.0, 2.0, 1.0), NONE)
+    bits, known = digest(real.tables), len(train_block.signatures)
+    whole = train(job_of(model, 15), chunk, start, Setting(1, 2, 1), NONE)
+    assert digest(whole.tables) == bits
+    assert len(train_block.signatures) == known
 
 
 def test_training_twice_gives_the_same_bits() -> None:
