@@ -8,6 +8,7 @@ that cannot be); the yardstick is scripts/obvious.py. Rounds are interleaved, ra
 
 import argparse
 import ctypes
+import io
 import platform
 import shutil
 import subprocess
@@ -16,21 +17,28 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).parent))
 import obvious
+from readme import Tee, replace_section
 
 from divergence.lanemath import CONSTANTS
 from divergence.rules import RULES, make_rule
+from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
 from trainer.fixed import FixedShape
 from trainer.geometry import PARTS, Shape, shape_of
-from trainer.instance import Buffers, Job, warm_up
+from trainer.instance import Buffers, Job, train, warm_up
 from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.model import Model, ModelConfig
+from trainer.modelfile import save_delta
+from trainer.setting import Setting
 
 SHAPES = {"K6": (6, 3, 3, 4), "K10": (10, 2, 2, 4), "K3": (3, 4, 2, 4)}
 ETA0, ALPHA, BETA, TAU = 0.1, 1.0, 0.6, 15.0
@@ -50,21 +58,33 @@ def main() -> None:
     """Print the tables; exit with 1 where a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=60)
-    rounds = parser.parse_args().rounds
-    print(f"{processor()}, Python {platform.python_version()}, 5,000 events a run\n")
-    missed = speed(rounds, 1000, "tables that fit the cache", (0.90, 6.0, 1.0))
-    missed += speed(rounds // 3, 100_000, "four ad tables of 100,000 rows", (0.85, 0.0, 0.0))
-    missed += rules(rounds)
-    first_call()
-    memory()
+    parser.add_argument("--readme", action="store_true", help="write the tables to the README")
+    options = parser.parse_args()
+    rounds, printed = options.rounds, io.StringIO()
+    with redirect_stdout(Tee(printed) if options.readme else sys.stdout):
+        missed = tables_of(rounds)
+    if options.readme:
+        replace_section("bench_kernel", printed.getvalue())
     for miss in missed:
         print(f"MISSED: {miss}")
     sys.exit(1 if missed else 0)
 
 
+def tables_of(rounds: int) -> list[str]:
+    """Measure and print everything; return the targets that were missed."""
+    print(f"{processor()}, Python {platform.python_version()}, 5,000 events a run\n")
+    missed = speed(rounds, 1000, "tables that fit the cache", (0.90, 6.0, 1.0))
+    missed += speed(rounds // 3, 100_000, "four ad tables of 100,000 rows", (0.85, 0.0, 0.0))
+    missed += rules(rounds)
+    missed += model_size()
+    first_call()
+    memory()
+    return missed
+
+
 def speed(rounds: int, ads: int, title: str, targets: tuple[float, float, float]) -> list[str]:
     """Ours against the anchor and the obvious loop, on the three shapes."""
-    print(f"## {title}\n")
+    print(f"### {title}\n")
     print("| shape | C | reference | default | obvious | reference ÷ C | default ÷ C | ÷ obvious |")
     print("|---|---|---|---|---|---|---|---|")
     missed = []
@@ -100,7 +120,7 @@ def speed(rounds: int, ads: int, title: str, targets: tuple[float, float, float]
 
 def rules(rounds: int) -> list[str]:
     """Every rule against the entropic one, in the default mode."""
-    print("## time of each rule ÷ time of entropic\n")
+    print("### time of each rule ÷ time of entropic\n")
     print("| rule | " + " | ".join(SHAPES) + " |\n|---" * 1 + "|" + "---|" * len(SHAPES))
     ratios: dict[str, list[float]] = {rule: [] for rule in RULES}
     for k, o, s, a in SHAPES.values():
@@ -115,6 +135,52 @@ def rules(rounds: int) -> list[str]:
             for rule, row in ratios.items() if max(row) > 1.25]  # fmt: skip
 
 
+def model_size() -> list[str]:
+    """One cycle's steps on the same chunk, for a small model and a large one."""
+    rng = np.random.default_rng(0)
+    spec = FeatureSpec((Feature("age"), Feature("geo"), Feature("site")), (Feature("ad"),))
+    config = ModelConfig(spec, 4, 2)
+    job, rule = Job(spec, config.shape), make_rule("entropic", **PARAMETERS["entropic"])
+    warm_up(job, rule)
+    columns = {name: rng.integers(0, 2000, 20_000) for name in ("age", "geo", "site", "ad")}
+    events = pa.table({"click": (rng.random(20_000) < 0.05).astype(np.uint8), **columns})
+    chunk = compile_chunk(events, spec)
+    sizes = {"50 thousand": 50_000, "5 million": 5_000_000}
+    models = {name: grown(config, vectors) for name, vectors in sizes.items()}
+    buffers, taken = Buffers(), {name: [] for name in sizes}
+    for cycle in range(1, 16):
+        for name, model in models.items():
+            times = [time.perf_counter()]
+            start = model.gather(chunk, cycle)
+            times.append(time.perf_counter())
+            setting = Setting(ETA0, ALPHA, BETA)
+            trained = train(job, chunk, start.tables, setting, rule, buffers=buffers)
+            times.append(time.perf_counter())
+            changes = model.scatter(chunk, cycle, start, trained.tables)
+            save_delta(model, changes.with_dropped(model.expire(cycle - 100)))
+            times.append(time.perf_counter())
+            taken[name].append(np.diff(times))
+    print("### the same chunk of 20,000 events on models of two sizes\n")
+    print("| vectors | gather | one instance | scatter and delta file |\n|---|---|---|---|")
+    for name, rows in taken.items():
+        cells = (f"{ms:.1f} ms" for ms in np.median(rows, axis=0) * 1e3)
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    small, large = (np.array(rows)[:, 1] for rows in taken.values())
+    ratio = float(np.median(large / small))
+    print(f"\nan instance on the larger takes {ratio:.2f} of the time on the smaller\n")
+    return [f"an instance takes {ratio:.2f} on the larger model, more than 1.1"] * (ratio > 1.1)
+
+
+def grown(config: ModelConfig, vectors: int) -> Model:
+    """A model with this many vectors, the chunk's among them."""
+    model = Model(config)
+    rows = model.ad.insert((3, str(value)) for value in range(vectors))
+    model.ad.rows[rows, 0, : config.shape.ad] = 0.01
+    model.ad.touch(rows, 0)
+    model.cycle = 0
+    return model
+
+
 def first_call() -> None:
     """What the first call of a process costs, with an empty cache and with a full one."""
     code = (
@@ -126,7 +192,7 @@ def first_call() -> None:
         "print(i, warm_up(Job(spec, shape_of(spec, 3, 3)), make_rule('clippy')))"
     )
     with tempfile.TemporaryDirectory() as cache:
-        print("## first call (K6)\n\n| cache | import | compile or load |\n|---|---|---|")
+        print("### first call (K6)\n\n| cache | import | compile or load |\n|---|---|---|")
         for state in ("empty", "full"):
             run = subprocess.run(
                 [sys.executable, "-c", code],
@@ -148,7 +214,7 @@ def memory() -> None:
     buffers.margins(len(work.click))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    print(f"## memory\n\nworking set {size / 1e6:.0f} MB, an instance's own {peak / 1e6:.0f} MB")
+    print(f"### memory\n\nworking set {size / 1e6:.0f} MB, an instance's own {peak / 1e6:.0f} MB")
     print(f"({peak / size:.2f} of the working set, a quarter of it room to grow)\n")
 
 
