@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
 
-PACKAGES = ("divergence", "trainer")
+PACKAGES = ("divergence", "trainer", "orchestrator/sources/simulator")
 ROOT = Path(__file__).parent.parent
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @cache
@@ -42,7 +43,7 @@ def compiling() -> Iterator[None]:
         yield
 
 
-def jit(function: Callable[..., Any]) -> Callable[..., Any]:
+def jit(function: F) -> F:
     """Compile on first call; IEEE arithmetic, division by zero gives inf, the GIL released.
 
     Not `fastmath`: its nnan and ninf flags would make the detector miss what it looks for.
@@ -50,16 +51,16 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     return _compile(function, cache=True, nogil=True)
 
 
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+def inlined(function: F) -> F:
     """Compile into every caller: a stage of a kernel, which has no life of its own."""
     return _compile(function, forceinline=True)
 
 
-def _compile(function: Callable[..., Any], **flags: bool) -> Callable[..., Any]:
+def _compile(function: F, **flags: bool) -> F:
     config: Any = numba.config
     before, config.CACHE_DIR = config.CACHE_DIR, str(cache_dir())
     try:
         compiled: Any = njit(error_model="numpy", **flags)  # type: ignore[call-overload]
-        return cast(Callable[..., Any], compiled(function))
+        return cast(F, compiled(function))
     finally:
         config.CACHE_DIR = before

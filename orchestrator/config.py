@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from orchestrator.mistakes import mistake, one_of, shorthand
 from orchestrator.ranges import Bound, Choice, Interval, Multiples, Range, positive
-from orchestrator.rules import AnyRule, NoRule
+from orchestrator.rules import RULES, AnyRule
 from orchestrator.sources.registry import AnySource
 from orchestrator.strict import Strict
 from trainer.features import Feature, FeatureSpec
@@ -148,7 +148,7 @@ class ArmConfig(Strict):
     """One rule with its own line of models."""
 
     name: str
-    rule: AnyRule = NoRule()
+    rule: AnyRule = RULES["none"](name="none")
     ranges: ArmRanges = ArmRanges()
     start_from: StartFrom | None = None
 
@@ -172,14 +172,19 @@ class Retention(Strict):
     keep_every: int | None = Field(default=None, ge=1)
 
 
-class RunConfig(Strict):
+class StreamConfig(Strict):
+    """Whence the events come, and what of them is a feature."""
+
+    source: AnySource
+    features: FeaturesConfig | None = None
+
+
+class RunConfig(StreamConfig):
     """A run, whole."""
 
     seed: int = Field(default=0, ge=0, lt=2**63)
     cycles: int | None = Field(default=None, ge=1)
     """How many; none: until the source ends."""
-    source: AnySource
-    features: FeaturesConfig | None = None
     model: ModelConfig = ModelConfig()
     search: SearchConfig = SearchConfig()
     arms: tuple[ArmConfig, ...] = Field(min_length=1)
@@ -187,6 +192,9 @@ class RunConfig(Strict):
     """Wall-clock budget of a cycle: at its end the best of what is finished wins."""
     tries: int = Field(default=3, ge=1)
     """How often an instance may be begun before it counts as failed."""
+    patience_s: float = Field(default=30.0, gt=0)
+    """How long beyond ten times what its work should take a process may be silent before it is
+    replaced."""
     actors: int | Literal["auto"] = "auto"
     """Trainer processes; auto: one per core."""
     retention: Retention = Retention()
@@ -199,8 +207,10 @@ class RunConfig(Strict):
         raise mistake("must be auto or a whole number >= 1", value)
 
 
-def feature_spec(features: FeaturesConfig) -> FeatureSpec:
+def feature_spec(features: FeaturesConfig | None) -> FeatureSpec | None:
     """The features as the trainer takes them."""
+    if features is None:
+        return None
     user, ad = (
         tuple(Feature(f.name, f.multi, f.weights) for f in side)
         for side in (features.user, features.ad)
@@ -214,7 +224,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
     How many cycles, processes, tries and kept models there are does not change what is learnt. A
     deadline does, since it decides by the clock.
     """
-    no_matter = {"cycles", "actors", "tries", "retention"}
+    no_matter = {"cycles", "actors", "tries", "patience_s", "retention"}
     return config.model_dump(mode="json", exclude=no_matter)
 
 

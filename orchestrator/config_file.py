@@ -1,31 +1,56 @@
 """A config from YAML text, and back."""
 
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from divergence.errors import InputError
 from orchestrator.arm_checks import arm_mistakes
-from orchestrator.config import Grid, RunConfig, feature_spec
+from orchestrator.config import Grid, RunConfig, StreamConfig, feature_spec
 from orchestrator.mistakes import Mistake, mistakes_of, read_as, written
 from orchestrator.search import grid_size
+from orchestrator.sources.opening import resolve_spec
 from orchestrator.yaml_text import Document, dump, override, parse
+
+C = TypeVar("C", bound=StreamConfig)
 
 
 def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
     """The config in a file, with `--set` assignments put in."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: must be UTF-8 text, but byte {error.start} is not") from None
-    return read_config(text, path, assignments)
+    return read_config(_text_of(path), path, assignments)
+
+
+def load_stream(path: str, assignments: tuple[str, ...] = ()) -> StreamConfig:
+    """The `source` and `features` in a file, which need hold no more than these."""
+    document = _document(_text_of(path), path, assignments)
+    own = {key: document.data[key] for key in StreamConfig.model_fields if key in document.data}
+    return _checked(StreamConfig, replace(document, data=own), path, [])
 
 
 def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunConfig:
     """The config in `text`. All mistakes come as one InputError, a line each."""
+    document = _document(text, name, assignments)
+    return _checked(RunConfig, document, name, arm_mistakes(document.data))
+
+
+def config_text(config: RunConfig) -> str:
+    """The resolved config as YAML that reads back to the same."""
+    return dump(config.model_dump(mode="json"))
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: must be UTF-8 text, but byte {error.start} is not") from None
+
+
+def _document(text: str, name: str, assignments: tuple[str, ...]) -> Document:
     document = parse(text, name)
     if document.data is None:
         document = Document({}, document.places)
@@ -35,34 +60,32 @@ def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunC
         )
     for assignment in assignments:
         document = override(document, assignment)
-    mistakes = arm_mistakes(document.data)
+    return document
+
+
+def _checked(model: type[C], document: Document, name: str, mistakes: list[Mistake]) -> C:
     try:
-        config = read_as(RunConfig, document.data)
-        mistakes += _whole_mistakes(config)
+        config = read_as(model, document.data)
+        mistakes = mistakes + _whole_mistakes(config)
     except ValidationError as error:
-        mistakes += mistakes_of(error)
+        mistakes = mistakes + mistakes_of(error)
     if mistakes:
         raise InputError("\n".join(_lines(mistakes, document, name)))
     return config
 
 
-def config_text(config: RunConfig) -> str:
-    """The resolved config as YAML that reads back to the same."""
-    return dump(config.model_dump(mode="json"))
-
-
-def _whole_mistakes(config: RunConfig) -> list[Mistake]:
+def _whole_mistakes(config: StreamConfig) -> list[Mistake]:
     """What can only be asked of a config whose every part is sound."""
     found: list[Mistake] = []
     try:
-        if config.features is not None:
-            feature_spec(config.features)
+        resolve_spec(config.source, feature_spec(config.features))
     except InputError as error:
         found.append((("features",), str(error)))
-    instances = config.search.instances
-    if isinstance(config.search.sampler, Grid) and instances > grid_size(config):
-        rule = f"must be at most {grid_size(config)}, the points of the grid, but is {instances}"
-        found.append((("search", "instances"), rule))
+    if isinstance(config, RunConfig) and isinstance(config.search.sampler, Grid):
+        instances, points = config.search.instances, grid_size(config)
+        if instances > points:
+            rule = f"must be at most {points}, the points of the grid, but is {instances}"
+            found.append((("search", "instances"), rule))
     return found
 
 

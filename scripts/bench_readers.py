@@ -19,7 +19,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from orchestrator.sources.files import FilesConfig, open_source
+from orchestrator.sources.files.config import FilesConfig
+from orchestrator.sources.opening import open_source
 from trainer.features import Feature, FeatureSpec
 
 SPEC = FeatureSpec(

@@ -2,6 +2,11 @@
 
 import click
 
-from orchestrator.commands import config, log
+from orchestrator.commands import config, data, describe, log
 
-COMMANDS: tuple[click.Command, ...] = (config.command, log.command)
+COMMANDS: tuple[click.Command, ...] = (
+    describe.command,
+    config.command,
+    log.command,
+    data.command,
+)

@@ -33,7 +33,7 @@ def headline(described: Description) -> str:
     )
 
 
-def as_json(described: Description) -> dict[str, Any]:
+def description_json(described: Description) -> dict[str, Any]:
     """Everything, for programs."""
     total = {
         "events": described.events,

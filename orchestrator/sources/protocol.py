@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
+from orchestrator.strict import Strict
 from trainer.features import FeatureSpec
+
+
+class SourceConfig(Strict):
+    """A kind of source, as a config gives it."""
+
+    own_features: ClassVar[FeatureSpec | None] = None
+    """The features that the source brings along. None: `features` must be given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,15 @@ from typing import Annotated
 from pydantic import SerializeAsAny
 
 from orchestrator.mistakes import one_of
-from orchestrator.strict import Strict
+from orchestrator.sources.files.config import FilesConfig, FollowConfig
+from orchestrator.sources.protocol import SourceConfig
+from orchestrator.sources.simulator.config import SimulatorConfig
 
-SOURCES: dict[str, type[Strict]] = {}
-"""The config of each kind, by the text of its `kind`: one line here makes a source known."""
+SOURCES: dict[str, type[SourceConfig]] = {
+    "simulator": SimulatorConfig,
+    "files": FilesConfig,
+    "follow": FollowConfig,
+}
+"""The config of each kind, by the text of its `kind`."""
 
-AnySource = Annotated[SerializeAsAny[Strict], one_of(SOURCES, "kind")]
+AnySource = Annotated[SerializeAsAny[SourceConfig], one_of(SOURCES, "kind")]

@@ -1,12 +1,13 @@
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pytest
 from hypothesis import HealthCheck, settings
 from pydantic import Field
 
+from orchestrator.sources.protocol import SourceConfig
 from orchestrator.sources.registry import SOURCES
-from orchestrator.strict import Strict
+from trainer.features import Feature, FeatureSpec
 
 # Shared machines stall: time is no property of ours.
 settings.register_profile(
@@ -17,7 +18,11 @@ settings.register_profile(
 settings.load_profile("patient")
 
 
-class ToySource(Strict):
+class ToySource(SourceConfig):
+    own_features: ClassVar[FeatureSpec | None] = FeatureSpec(
+        user=(Feature("age"), Feature("genres", multi=True, weights="genre_weights")),
+        ad=(Feature("ad_id"),),
+    )
     kind: Literal["toy"] = "toy"
     events: int = Field(default=100, ge=1)
 

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from samples import MINIMAL, config
 
+import divergence.rules
 from divergence.errors import InputError
 from orchestrator.config import Adaptive, Random, config_hash, feature_spec
 from orchestrator.config_file import config_text, load_config, read_config
 from orchestrator.mistakes import mistakes_of, read_as
 from orchestrator.ranges import Choice, Interval, Multiples
-from orchestrator.rules import RULES, rule_parameters, searched
+from orchestrator.rules import RULES, kernel_rule, searched
+from orchestrator.sources.opening import resolve_spec
 from orchestrator.strict import Strict
 from orchestrator.yaml_text import dump
 from trainer.features import Feature
@@ -114,7 +116,8 @@ MISTAKES = [
     ("arms: [{name: a}]\n", "run.yaml: source: missing: it must be given"),
     (
         "source: {kind: tow}\narms: [{name: a}]\n",
-        "run.yaml:1: source: 'kind' must be one of toy (did you mean toy?), but is \"tow\"",
+        "run.yaml:1: source: 'kind' must be one of simulator, files, follow, toy "
+        '(did you mean toy?), but is "tow"',
     ),
     (
         "source: {kind: toy, events: 0}\narms: [{name: a}]\n",
@@ -122,8 +125,8 @@ MISTAKES = [
     ),
     (
         ARMS + "cyles: 3\n",
-        "run.yaml:3: cyles: unknown key (did you mean cycles?); allowed: seed, cycles, source, "
-        "features, model, search, arms, deadline_s, tries, actors, retention",
+        "run.yaml:3: cyles: unknown key (did you mean cycles?); allowed: source, features, seed, "
+        "cycles, model, search, arms, deadline_s, tries, patience_s, actors, retention",
     ),
     (ARMS + "cycles: ten\n", 'run.yaml:3: cycles: should be a valid integer, but is "ten"'),
     (ARMS + "cycles: 1.5\n", "run.yaml:3: cycles: should be a valid integer, but is 1.5"),
@@ -243,8 +246,8 @@ MISTAKES = [
     ),
     (
         "- a\n",
-        "run.yaml: must be a mapping with the keys seed, cycles, source, features, model, "
-        "search, arms, deadline_s, tries, actors, retention",
+        "run.yaml: must be a mapping with the keys source, features, seed, cycles, model, "
+        "search, arms, deadline_s, tries, patience_s, actors, retention",
     ),
     ("seed: 1\nseed: 2\n", "run.yaml:2: seed: given twice, first in line 1"),
     ("seed: [1\n", "run.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),
@@ -329,10 +332,38 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 def test_a_rule_gets_all_its_parameters(name: str) -> None:
     rule = config(MINIMAL, f"arms.0.rule={name}").arms[0].rule
     setting = Setting(1.0, 3.0, 0.5, rho=0.1, lam=0.01, dual_step=2.0)
-    got = rule_parameters(rule, setting)
+    got = kernel_rule(rule, setting)._asdict()
     assert set(got) == set(type(rule).model_fields) - {"name"}
     assert all(got[parameter] == getattr(setting, parameter) for parameter in searched(rule))
-    assert None not in got.values()
+
+
+def test_rules_are_those_of_the_kernel_with_their_bounds() -> None:
+    assert set(RULES) == set(divergence.rules.RULES)
+    assert lines(MINIMAL, "arms.0.rule={name: naive, factor: 1}") == [
+        "--set arms.0.rule={name: naive, factor: 1}: arms.0.rule.factor: "
+        "should be greater than 1, but is 1"
+    ]
+    assert lines(MINIMAL, "arms.0.rule={name: entropic, rho: 0}") == [
+        "--set arms.0.rule={name: entropic, rho: 0}: arms.0.rule.rho: "
+        "every value must be > 0, but is 0.0"
+    ]
+
+
+def test_features_of_the_simulator_are_a_choice_from_its_own() -> None:
+    arms = "arms: [{name: a}]\n"
+    chosen = config(
+        f"source: simulator\nfeatures: {{user: [interests, age], ad: [campaign]}}\n{arms}"
+    )
+    spec = resolve_spec(chosen.source, feature_spec(chosen.features))
+    assert spec.user == (Feature("interests", True, "interest_weights"), Feature("age"))
+    assert lines(f"source: simulator\nfeatures: {{user: [agee], ad: [campaign]}}\n{arms}") == [
+        "run.yaml:2: features: user: 'agee' must be one of the source's own age, gender, geo, "
+        "device, hour, last_category, interests"
+    ]
+    files = "source: {kind: files, path: x, cut: {events: 5}}\n" + arms
+    assert lines(files) == [
+        "run.yaml: features: must be given: this kind of source has no features of its own"
+    ]
 
 
 def test_the_hash_ignores_only_what_does_not_change_the_bits() -> None:

@@ -146,13 +146,13 @@ def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("source: [", "is not YAML"),
-        ("features: {user: [a], ad: [b]}", "source: Field required"),
+        ("source: [", "not YAML"),
+        ("features: {user: [a], ad: [b]}", "source: missing: it must be given"),
         (
-            "source: {kind: files}\nfeatures: {user: [a], ad: [b]}",
-            "source.files.path: Field required",
+            "source: {kind: files, cut: {events: 3}}\nfeatures: {user: [a], ad: [b]}",
+            "config.yaml:1: source.path: missing: it must be given",
         ),
-        ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "'files', 'follow'"),
+        ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "one of simulator, files, follow"),
     ],
 )
 def test_config_mistakes_are_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -172,5 +172,5 @@ def test_a_picture_of_no_known_kind(config: Path) -> None:
 def test_no_config(tmp_path: Path) -> None:
     result = CliRunner().invoke(command.command, [str(tmp_path / "none.yaml")])
     assert (
-        str(result.exception) == f"{tmp_path}/none.yaml cannot be read: No such file or directory"
+        str(result.exception) == f"{tmp_path}/none.yaml: cannot be read: No such file or directory"
     )

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from divergence.errors import InputError
-from orchestrator.sources.files import FilesConfig
-from orchestrator.sources.files.config import Column
+from orchestrator.sources.files.config import Column, FilesConfig
 from orchestrator.sources.files.numbers import binned, numbers_of
 from trainer.features import Feature, FeatureSpec
 

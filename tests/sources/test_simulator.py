@@ -5,15 +5,14 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from divergence.jit import cache_dir
 from orchestrator.sources.protocol import Source
 from orchestrator.sources.simulator.config import SimulatorConfig
-from orchestrator.sources.simulator.jit import cache_dir
 from orchestrator.sources.simulator.source import Simulator
 from trainer.events import check_events
 
@@ -109,7 +108,7 @@ def test_the_same_seed_gives_the_same_bits_in_another_process(source: Simulator)
         env={
             "PYTHONPATH": os.pathsep.join(sys.path),
             "PYTHONHASHSEED": "77",
-            "XDG_CACHE_HOME": str(Path(cache_dir()).parent.parent),  # spare it the compiling
+            "XDG_CACHE_HOME": str(cache_dir().parent.parent),  # spare it the compiling
         },
     )
     assert run.stdout.split() == [checksum(source, int(cycle)) for cycle in cycles]

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
+from orchestrator.sources.protocol import SourceConfig
 from orchestrator.strict import Strict
 
 Name = Annotated[str, Field(min_length=1)]
@@ -123,7 +124,7 @@ class Cut(Strict):
         return self
 
 
-class Reading(Strict):
+class Reading(SourceConfig):
     """What every source of files has."""
 
     format: Literal["parquet", "csv", "jsonl"] | None = None

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from orchestrator.sources.simulator.jit import jit
+from divergence.jit import jit
 from orchestrator.sources.simulator.state import Floats
 
 U64 = np.uint64

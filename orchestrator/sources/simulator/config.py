@@ -24,11 +24,13 @@ as on the day of an election or in the week before Christmas.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from orchestrator.strict import Strict
+from orchestrator.sources.protocol import SourceConfig
+from orchestrator.sources.simulator.spec import SPEC
+from trainer.features import FeatureSpec
 
 Count = Annotated[int, Field(gt=0)]
 Positive = Annotated[float, Field(gt=0)]
@@ -69,8 +71,10 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
 """What a preset sets otherwise than the defaults below, which are `normal`."""
 
 
-class SimulatorConfig(Strict):
+class SimulatorConfig(SourceConfig):
     """A marketplace. The preset fills every knob that is not given; a given knob always wins."""
+
+    own_features: ClassVar[FeatureSpec | None] = SPEC
 
     kind: Literal["simulator"] = "simulator"
     preset: Literal["calm", "normal", "stormy"] = "normal"

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from divergence.jit import jit
 from orchestrator.sources.simulator.chance import (
     DEVICE,
     INTEREST,
@@ -16,7 +17,6 @@ from orchestrator.sources.simulator.chance import (
     roll,
     uniform,
 )
-from orchestrator.sources.simulator.jit import jit
 from orchestrator.sources.simulator.state import People, Visits
 
 HOUR_US = 3_600_000_000

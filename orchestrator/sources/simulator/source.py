@@ -1,24 +1,27 @@
 """The marketplace as a source of chunks."""
 
+import numpy as np
+
+from divergence.jit import compiling
 from orchestrator.sources.protocol import Events
 from orchestrator.sources.simulator.config import SimulatorConfig
 from orchestrator.sources.simulator.marketplace import Market, Marketplace, Numbers
+from orchestrator.sources.simulator.spec import SPEC
 from orchestrator.sources.simulator.state import Floats, Visits
-from orchestrator.sources.simulator.table import SPEC, Names, event_table
+from orchestrator.sources.simulator.table import Names, event_table
 from trainer.features import FeatureSpec
 
 
 class Simulator:
     """Gives the chunk of any cycle at the same cost, for ever: the stream has no end."""
 
-    def __init__(self, config: SimulatorConfig) -> None:
-        self.marketplace = Marketplace(config)
+    def __init__(self, config: SimulatorConfig, spec: FeatureSpec = SPEC) -> None:
+        """The market of this config; `spec` may leave features out."""
+        self.spec = spec
+        with compiling():  # making a market calls every kernel but this one
+            self.marketplace = Marketplace(config)
+            self.marketplace.clicks(0, np.zeros(0))
         self._names = Names(config.geos, config.topics, config.categories)
-
-    @property
-    def spec(self) -> FeatureSpec:
-        """Seven user features, four ad features."""
-        return SPEC
 
     def events(self, cycle: int) -> Events:
         """The log of this cycle; empty where no ad is eligible."""

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from divergence.jit import jit
 from orchestrator.sources.simulator.chance import (
     ADVERTISER,
     BEGIN,
@@ -28,7 +29,6 @@ from orchestrator.sources.simulator.chance import (
     roll,
     uniform,
 )
-from orchestrator.sources.simulator.jit import jit
 from orchestrator.sources.simulator.state import Campaigns, Floats, Ints, Turnover
 
 

@@ -8,20 +8,6 @@ from numpy.typing import NDArray
 from orchestrator.sources.simulator.marketplace import Market, Numbers
 from orchestrator.sources.simulator.state import AGES, DEVICES, GENDERS, HOURS, Ints, Visits
 from orchestrator.sources.simulator.supply import first_seen
-from trainer.features import Feature, FeatureSpec
-
-SPEC = FeatureSpec(
-    user=(
-        Feature("age"),
-        Feature("gender"),
-        Feature("geo"),
-        Feature("device"),
-        Feature("hour"),
-        Feature("last_category"),
-        Feature("interests", multi=True, weights="interest_weights"),
-    ),
-    ad=(Feature("creative"), Feature("campaign"), Feature("advertiser"), Feature("category")),
-)
 
 
 class Names:
