@@ -2,11 +2,12 @@
 
 import click
 
-from orchestrator.commands import config, data, describe, log
+from orchestrator.commands import config, data, describe, log, report
 
 COMMANDS: tuple[click.Command, ...] = (
     describe.command,
     config.command,
     log.command,
+    report.command,
     data.command,
 )

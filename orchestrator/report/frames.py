@@ -96,6 +96,6 @@ def _instance_rows(run: Run, record: CycleRecord) -> Iterator[tuple[Any, ...]]:
 
 def _frame(rows: Iterable[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
     """Types that depend on the column alone, so that an empty or odd run has the same ones."""
-    kinds = {name: "Int64" for name in WHOLE} | {name: "str" for name in TEXT} | {"won": "bool"}
+    kinds = dict.fromkeys(WHOLE, "Int64") | dict.fromkeys(TEXT, "str") | {"won": "bool"}
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
     return frame.astype({name: kinds.get(name, "float64") for name in columns})

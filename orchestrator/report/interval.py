@@ -66,8 +66,9 @@ def cosine_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
     n = len(values)
     slowest = np.arange(1, int(0.41 * n ** (2 / 3)) + 1)
     times = (np.arange(n) + 0.5) / n
-    waves: NDArray[np.float64] = np.cos(np.pi * np.outer(slowest, times))
-    return math.sqrt(2.0 / n) * (waves @ (values - values.mean()))
+    waves = np.cos(np.pi * np.outer(slowest, times))
+    weights: NDArray[np.float64] = math.sqrt(2.0 / n) * (waves @ (values - values.mean()))
+    return weights
 
 
 def student_t(freedom: int, confidence: float = CONFIDENCE) -> float:

@@ -46,5 +46,5 @@ def number(value: Any, form: str = ".4g", unit: str = "") -> Cell:
     """A number as an entry; a dash where there is none."""
     given = float("nan") if value is None else float(value)
     if given != given:
-        return Cell("–", float("-inf"))
+        return Cell("-", float("-inf"))
     return Cell(f"{given:{form}}{unit}", given)

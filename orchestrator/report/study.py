@@ -43,7 +43,8 @@ class Pair:
     def log_ratio(self, column: str) -> pd.Series:
         """ln(ours / theirs), after the acclimation; below 0 where ours is smaller."""
         ratio = self.settled(self.ours[column] / self.theirs[column])
-        return np.log(ratio.where(ratio > 0))
+        logs: pd.Series = np.log(ratio.where(ratio > 0))
+        return logs
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,30 @@ class Study:
         """The runs that have cycles."""
         return tuple(run for run in self.runs if run.cycles)
 
+    def titled(self, run: str, text: str) -> str:
+        """A panel's title, with the run's name where there are several."""
+        return f"{run}: {text}" if len(self.shown) > 1 else text
+
     def of(self, run: Run, arm: str) -> pd.DataFrame:
         """An arm's cycles, indexed by cycle."""
-        rows = self.cycles[(self.cycles["run"] == run.name) & (self.cycles["arm"] == arm)]
-        return rows.set_index(rows["cycle"].astype(int))
+        return self._cycles_by_arm.get((run.name, arm), self._no_cycles)
+
+    def instances_of(self, run: Run, arm: str) -> pd.DataFrame:
+        """An arm's instances."""
+        return self._instances_by_arm.get((run.name, arm), self.instances.iloc[:0])
+
+    @cached_property
+    def _cycles_by_arm(self) -> dict[tuple[str, str], pd.DataFrame]:
+        indexed = self.cycles.set_index(self.cycles["cycle"].astype(int))
+        return _by_arm(indexed)
+
+    @cached_property
+    def _instances_by_arm(self) -> dict[tuple[str, str], pd.DataFrame]:
+        return _by_arm(self.instances)
+
+    @cached_property
+    def _no_cycles(self) -> pd.DataFrame:
+        return self.cycles.iloc[:0].set_index(pd.Index([], dtype=int))
 
     def baseline_of(self, run: Run) -> str:
         """The arm that the others are compared with."""
@@ -126,6 +147,10 @@ def smoothed(series: pd.Series, window: int) -> pd.Series:
 def window_for(cycles: int) -> int:
     """The window that curves are smoothed with: a 28th of the run (6 hours of a week), odd."""
     return max(5, cycles // 28) | 1
+
+
+def _by_arm(frame: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
+    return {(str(run), str(arm)): rows for (run, arm), rows in frame.groupby(["run", "arm"])}
 
 
 def _chosen(

@@ -23,12 +23,28 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Statement:
+    """A part of a claim, about one number."""
+
+    text: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """What a run shows, in a sentence; `verdict` is None where the paper claims nothing."""
 
     text: str
     verdict: Verdict | None
     run: str = ""
+    statements: tuple[Statement, ...] = ()
+    """What the claim was taken apart into; none where it is a single one."""
+
+
+def judged(text: str, run: str, *statements: Statement) -> Finding:
+    """A finding whose verdict follows from its statements."""
+    verdict = all_of(statement.verdict for statement in statements)
+    return Finding(text, verdict, run, statements if len(statements) > 1 else ())
 
 
 def above(found: Interval, threshold: float = 0.0) -> Verdict:

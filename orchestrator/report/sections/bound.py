@@ -87,9 +87,9 @@ def _curve(study: Study) -> Chart:
     ]
     runs = {run.name: n for run in study.runs if (n := vector_length(run.config)) is not None}
     if runs:
-        n = list(runs.values())
+        bounds = numbers([rho0(n) for n in runs.values()])
         texts = tuple(f"{run}: N = {n}, ρ₀ = {rho0(n):.4g}" for run, n in runs.items())
-        marks.append(Dots("runs", "accent", numbers(n), numbers([rho0(i) for i in n]), texts))
+        marks.append(Dots("runs", "accent", numbers(list(runs.values())), bounds, texts))
     low, high = span_of([mark.y for mark in marks], log=True)
     panel = Panel(
         "ρ₀ = 288 / (24√N + N^¾ √(48 + √N) + N)",
@@ -104,7 +104,7 @@ def _search_chart(searches: list[Search]) -> Chart:
     return Chart(
         "k-search",
         "The search for k",
-        "Mean served log-loss by k, ρ = k·ρ₀; the upright line is the choice.",
+        "Mean served log-loss by k, where the bound is k·ρ₀; the upright line is the choice.",
         tuple(_search_panel(search) for search in searches),
         wide=False,
     )

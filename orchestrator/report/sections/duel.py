@@ -13,7 +13,7 @@ from orchestrator.report.sections.curves import (
 )
 from orchestrator.report.sections.norms import ratio_interval, ratio_text
 from orchestrator.report.study import Pair, Study, window_for
-from orchestrator.report.verdict import Finding, above, all_of, below, lift_text
+from orchestrator.report.verdict import Finding, Statement, above, below, judged, lift_text
 
 RULES = ("entropic", "euclidean")
 NORMS = (("max_inf", "largest ‖v‖∞"), ("mean_top10_inf", "mean of the 10 largest ‖v‖∞"))
@@ -41,7 +41,7 @@ def duel(study: Study) -> Section | None:
         ),
         tables=(_sweep(study, [run for run, _ in found]),),
         note="Of several arms with the same rule, the one with the lowest mean served log-loss "
-        "stands for it: the arms of the config are the sweep. Choosing with hindsight favours both.",
+        "stands for it: the arms of the config are the sweep. Such hindsight favours both rules.",
     )
 
 
@@ -69,22 +69,31 @@ def _finding(pair: Pair) -> Finding:
         f"{ratio_text(ratios[0])} and its ten largest are on average {ratio_text(ratios[1])} those "
         f"of {pair.baseline}."
     )
-    return Finding(text, all_of((above(gain), *(below(one) for one in ratios))), pair.run)
+    smaller = [
+        Statement(f"its {label} is lower", below(one))
+        for one, (_, label) in zip(ratios, NORMS, strict=True)
+    ]
+    return judged(text, pair.run, Statement("entropic's log-loss is better", above(gain)), *smaller)
 
 
 def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
     window = window_for(run.cycles)
-    gain = curve(f"{pair.arm} over {pair.baseline}", study.arms.index(pair.arm), pair.lift(), window)
+    gain = curve(
+        f"{pair.arm} over {pair.baseline}", study.arms.index(pair.arm), pair.lift(), window
+    )
     level = Level(f"as {pair.baseline}", 0.0)
     panels = [
         cycle_panel(
-            f"{run.name}: log-loss lift", gain, robust_axis("lift, %", gain, include=[0]), [level]
+            study.titled(run.name, "log-loss lift"),
+            gain,
+            robust_axis("lift, %", gain, include=[0]),
+            [level],
         )
     ]
     for column, label in NORMS:
         lines = arm_curves(study, run, column, (pair.arm, pair.baseline))
         axis = robust_axis(label, lines, log=True)
-        panels.append(cycle_panel(f"{run.name}: {label}", lines, axis))
+        panels.append(cycle_panel(study.titled(run.name, label), lines, axis))
     return panels
 
 

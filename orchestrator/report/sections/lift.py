@@ -1,12 +1,12 @@
 """Log-loss lift over the baseline: the paper's third result."""
 
-from orchestrator.report.chart import Axis, Chart, Level, Mark, Panel, Span, span_of
+from orchestrator.report.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
 from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import curve, cycle_panel, smoothing_text
 from orchestrator.report.study import Pair, Study, smoothed, window_for
-from orchestrator.report.verdict import Finding, Verdict, above, all_of, holds, lift_text
+from orchestrator.report.verdict import Finding, Statement, above, holds, judged, lift_text
 
 CONSISTENT = 0.9
 """The share of the smoothed curve that must lie above zero for "consistently"."""
@@ -23,8 +23,8 @@ def lift(study: Study) -> Section:
         "algorithm consistently has the better log-loss.",
         findings=tuple(_finding(pair) for pair in pairs),
         charts=(_chart(study, panels),) if panels else (),
-        note="Lift is how much lower the log-loss of the served champion is than the baseline's, in "
-        "percent of the latter: each is scored on a chunk before anything is trained on it. "
+        note="Lift is how much lower the log-loss of the served champion is than the baseline's, "
+        "in percent of the latter: each is scored on a chunk before anything is trained on it. "
         f"“Consistently” is read as {CONSISTENT:.0%} of the smoothed curve above zero. Where an "
         "arm began with the baseline's model, its first day (96 cycles), or first quarter where "
         "that is less, is shaded and does not count.",
@@ -45,13 +45,16 @@ def _finding(pair: Pair) -> Finding:
     mean = mean_interval(series)
     curve_above = smoothed(series, window_for(len(series))).dropna() > 0
     share = float(curve_above.mean()) if len(curve_above) else None
-    consistent = holds(None if share is None else share >= CONSISTENT)
-    verdict = all_of((above(mean), consistent)) if mean.known else Verdict.OPEN
+    consistent = share >= CONSISTENT if share is not None and mean.known else None
     after = f" after {pair.acclimation} cycles of acclimation" if pair.acclimation else ""
-    # The share of a curve is told only where there is one.
     told = "" if share is None else f"; its smoothed curve is above zero {share:.0%} of the time"
     text = f"The lift of {pair.arm} over {pair.baseline} is {lift_text(mean)}{after}{told}."
-    return Finding(text, verdict, pair.run)
+    return judged(
+        text,
+        pair.run,
+        Statement("the mean lift is above zero", above(mean)),
+        Statement("it is so consistently", holds(consistent)),
+    )
 
 
 def _panel(study: Study, run: Run) -> Panel | None:
@@ -60,7 +63,8 @@ def _panel(study: Study, run: Run) -> Panel | None:
     pairs = [pair for pair in pairs if pair.lift().notna().any()]
     if not pairs:
         return None
-    lines, marks = [], list[Mark]([Level(f"as {base}", 0.0)])
+    lines: list[Line] = []
+    marks: list[Mark] = [Level(f"as {base}", 0.0)]
     for pair in pairs:
         series = pair.lift()
         lines += curve(pair.arm, study.arms.index(pair.arm), series, window_for(run.cycles))

@@ -40,13 +40,8 @@ def saved_seconds(instances: pd.DataFrame) -> float:
     return float((left * aborted["cycle"].map(by_cycle).astype(float).fillna(usual)).sum())
 
 
-def _arm(study: Study, run: Run, arm: str) -> pd.DataFrame:
-    rows = study.instances
-    return rows[(rows["run"] == run.name) & (rows["arm"] == arm)]
-
-
 def _finding(study: Study, run: Run) -> Finding:
-    rows = study.instances[study.instances["run"] == run.name]
+    rows = pd.concat([study.instances_of(run, arm) for arm in run.records])
     count = rows["status"].value_counts()
     lost = rows[rows["status"] == "diverged"]
     told = ", ".join(f"{count.get(cause, 0):,} {cause}" for cause in CAUSES)
@@ -55,7 +50,7 @@ def _finding(study: Study, run: Run) -> Finding:
         first = lost["diverged_feature"].value_counts()
         depth = (lost["diverged_event"].astype(float) / lost["events"].astype(float)).median()
         spent = float(rows["seconds"].sum())
-        saved = sum(saved_seconds(_arm(study, run, arm)) for arm in run.records)
+        saved = sum(saved_seconds(study.instances_of(run, arm)) for arm in run.records)
         share = saved / (spent + saved) if spent + saved > 0 else 0.0
         text += (
             f" {first.index[0]} was the first to diverge in {first.iloc[0] / len(lost):.0%} of "
@@ -69,7 +64,7 @@ def _causes(study: Study) -> Grid:
     rows = []
     for run in study.shown:
         for arm in run.records:
-            mine = _arm(study, run, arm)
+            mine = study.instances_of(run, arm)
             count = mine["status"].value_counts()
             spent, saved = float(mine["seconds"].sum()), saved_seconds(mine)
             depth = mine["diverged_event"].astype(float) / mine["events"].astype(float)
@@ -102,9 +97,8 @@ def _features(study: Study) -> Chart:
 
 
 def _feature_panel(study: Study, run: Run) -> Panel | None:
-    lost = study.instances[
-        (study.instances["run"] == run.name) & study.instances["diverged_feature"].notna()
-    ]
+    rows = pd.concat([study.instances_of(run, arm) for arm in run.records])
+    lost = rows[rows["diverged_feature"].notna()]
     if lost.empty:
         return None
     names = lost["diverged_feature"].value_counts().index[:MOST_FEATURES].tolist()
@@ -137,12 +131,12 @@ def _depths(study: Study) -> Chart:
 def _depth_panel(study: Study, run: Run) -> Panel | None:
     lines = []
     for arm in run.records:
-        mine = _arm(study, run, arm)
+        mine = study.instances_of(run, arm)
         depth = (mine["diverged_event"].astype(float) / mine["events"].astype(float)).dropna()
         if len(depth):
             share = np.linspace(0, 1, min(len(depth), 200) + 1)
-            x = 100 * np.quantile(depth, share)
-            lines.append(Line(arm, study.arms.index(arm), numbers(x), numbers(share)))
+            part = 100 * np.quantile(depth, share)
+            lines.append(Line(arm, study.arms.index(arm), numbers(part), numbers(share)))
     if not lines:
         return None
     x = Axis("part of the chunk, %", 0, 100)

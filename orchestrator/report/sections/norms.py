@@ -13,7 +13,7 @@ from orchestrator.report.sections.curves import (
     smoothing_text,
 )
 from orchestrator.report.study import Pair, Study
-from orchestrator.report.verdict import Finding, all_of, below
+from orchestrator.report.verdict import Finding, Statement, below, judged
 
 MEASURES = (("max_inf", "largest ‖v‖∞"), ("max_msqr", "largest mean square"))
 
@@ -62,9 +62,13 @@ def _finding(pair: Pair) -> Finding:
         f"With {pair.arm} the largest ‖v‖∞ is {ratio_text(found[0])} and the largest mean square "
         f"{ratio_text(found[1])} that of {pair.baseline}."
     )
-    return Finding(text, all_of(below(one) for one in found), pair.run)
+    parts = [
+        Statement(f"the {label} is smaller", below(one))
+        for one, (_, label) in zip(found, MEASURES, strict=True)
+    ]
+    return judged(text, pair.run, *parts)
 
 
 def _panel(study: Study, run: Run, column: str, label: str) -> Panel:
     lines = arm_curves(study, run, column, run.records)
-    return cycle_panel(f"{run.name}: {label}", lines, robust_axis(label, lines, log=True))
+    return cycle_panel(study.titled(run.name, label), lines, robust_axis(label, lines, log=True))

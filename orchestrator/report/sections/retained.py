@@ -1,5 +1,7 @@
 """The retained fraction of every cycle: the paper's first result."""
 
+import pandas as pd
+
 from orchestrator.report.chart import Axis, Chart, Level, Panel, numbers, span_of
 from orchestrator.report.interval import Interval, mean_interval, share_interval
 from orchestrator.report.load import Run
@@ -8,10 +10,11 @@ from orchestrator.report.sections.curves import arm_curves, cycle_panel, smoothi
 from orchestrator.report.study import Pair, Study
 from orchestrator.report.verdict import (
     Finding,
+    Statement,
     Verdict,
     above,
-    all_of,
     below,
+    judged,
     percent,
     points,
 )
@@ -41,7 +44,7 @@ def retained(study: Study) -> Section:
     )
 
 
-def discards(fraction: object, more_than: float) -> Interval:
+def discards(fraction: pd.Series, more_than: float) -> Interval:
     """The share of cycles that discard more than this, of those that decided any instance."""
     series = numbers(fraction)
     lost = 1.0 - series[series == series]
@@ -65,14 +68,19 @@ def _finding(study: Study, run: Run) -> Finding | None:
     theirs, ours = pair.theirs["retained_fraction"], pair.ours["retained_fraction"]
     often, rarely = discards(theirs, HEAVY), discards(ours, LIGHT)
     better = gain(pair)
-    verdict = all_of((above(often, OFTEN), below(rarely, OFTEN), above(better)))
     text = (
         f"{pair.baseline} discards over 20% in {percent(often)} of the cycles; {pair.arm} discards "
         f"over 5% in {percent(rarely)}. On average {pair.arm} retains "
         f"{percent(share_interval(ours))} against {percent(share_interval(theirs))}, a difference "
         f"of {points(better)} over {better.count} shared cycles."
     )
-    return Finding(text, verdict, run.name)
+    return judged(
+        text,
+        run.name,
+        Statement(f"{pair.baseline} often discards over 20%", above(often, OFTEN)),
+        Statement(f"{pair.arm} rarely discards over 5%", below(rarely, OFTEN)),
+        Statement(f"{pair.arm} retains more than {pair.baseline}", above(better)),
+    )
 
 
 def _chart(study: Study) -> Chart:

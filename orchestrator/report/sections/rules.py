@@ -66,7 +66,7 @@ def _table(study: Study) -> Grid:
     rows = tuple(_row(study, run, arm) for run in study.shown for arm in run.records)
     columns = ("run", "arm", "rule", "retained", "useful", "cycles losing > 20%",
                "served log-loss", "lift over the baseline", "largest ‖v‖∞", "largest mean square",
-               "µs an event", "time against the baseline")  # fmt: skip
+               "µs an event", "times the baseline's")  # fmt: skip
     return Grid("All arms", columns, rows)
 
 
@@ -90,10 +90,9 @@ def _row(study: Study, run: Run, arm: str) -> tuple[Cell, ...]:
         number(frame["max_inf"].median(), ".2f"),
         number(frame["max_msqr"].median(), ".3f"),
         number(1e6 * ours, ".2f"),
-        number(ours / theirs if theirs else None, ".2f", "×"),
+        number(ours / theirs if theirs else None, ".2f"),
     )
 
 
 def _median_pace(study: Study, run: Run, arm: str) -> float:
-    rows = study.instances
-    return float(pace(rows[(rows["run"] == run.name) & (rows["arm"] == arm)]).median())
+    return float(pace(study.instances_of(run, arm)).median())

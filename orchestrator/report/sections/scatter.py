@@ -8,7 +8,7 @@ import pandas as pd
 from orchestrator.report.aborts import Abort
 from orchestrator.report.chart import Axis, Chart, Dots, Level, Panel, numbers, span_of
 from orchestrator.report.section import Section
-from orchestrator.report.verdict import Finding, all_of, holds
+from orchestrator.report.verdict import Finding, Statement, holds, judged
 
 LARGE = 1 / 3
 """Of tau: norms above this are called exceptionally large."""
@@ -51,11 +51,16 @@ def _finding(abort: Abort) -> Finding:
     young_small = None if np.isnan(medians).any() else medians[0] < medians[1]
     text = (
         f"{abort.which.arm}, cycle {abort.which.cycle}, instance {abort.which.instance}: "
-        f"{large.sum():,} of {len(norm):,} vectors ({share:.2%}) are above {LARGE * abort.tau:.3g}; "
-        f"the median norm is {medians[0]:.3g} for the less updated half and {medians[1]:.3g} for "
-        "the other."
+        f"{large.sum():,} of {len(norm):,} vectors ({share:.2%}) are above "
+        f"{LARGE * abort.tau:.3g}; the median norm is {medians[0]:.3g} for the less updated half "
+        f"and {medians[1]:.3g} for the other."
     )
-    return Finding(text, all_of((holds(share <= FEW), holds(young_small))), abort.run)
+    return judged(
+        text,
+        abort.run,
+        Statement("only a few vectors are exceptionally large", holds(share <= FEW)),
+        Statement("vectors with few updates are smaller", holds(young_small)),
+    )
 
 
 def _panel(abort: Abort) -> Panel:

@@ -7,7 +7,7 @@ from orchestrator.report.chart import Axis, Cells, Chart, Dots, Line, Panel, num
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import cycle_panel, robust_axis
-from orchestrator.report.study import Study
+from orchestrator.report.study import Study, window_for
 from orchestrator.report.verdict import Finding, Verdict, holds
 from trainer.setting import PARAMETERS
 
@@ -57,7 +57,7 @@ def _champions(study: Study) -> Chart:
     return Chart(
         "champion-settings",
         "The champion's settings over time",
-        "The setting that won each cycle.",
+        "Thin: the setting that won each cycle. Bold: its running median.",
         tuple(panels),
         wide=False,
     )
@@ -68,14 +68,16 @@ def _setting_panel(study: Study, run: Run, name: str) -> Panel | None:
     for arm in run.records:
         series = study.of(run, arm)[name]
         if series.notna().any():
-            tone = study.arms.index(arm)
-            lines.append(Line(arm, tone, numbers(series.index), numbers(series)))
+            tone, x = study.arms.index(arm), numbers(series.index)
+            usual = series.rolling(window_for(run.cycles), center=True, min_periods=1).median()
+            lines += [Line(arm, tone, x, numbers(series), faint=True)]
+            lines += [Line(arm, tone, x, numbers(usual))]
     values = np.concatenate([line.y for line in lines]) if lines else np.zeros(0)
     known = values[np.isfinite(values)]
     if len(known) == 0 or (known == known[0]).all():
         return None
     log = bool((known > 0).all()) and name != "beta"
-    return cycle_panel(f"{run.name}: {name}", lines, robust_axis(name, lines, log))
+    return cycle_panel(study.titled(run.name, name), lines, robust_axis(name, lines, log))
 
 
 def _maps(study: Study) -> Chart:
@@ -90,26 +92,26 @@ def _maps(study: Study) -> Chart:
 
 
 def _map(study: Study, run: Run, arm: str) -> Panel:
-    rows = study.instances[study.instances["run"] == run.name]
-    decided = rows[rows["status"].isin(["retained", "diverged"])]
-    mine = decided[decided["arm"] == arm]
-    x_low, x_high = span_of([rows["eta0"]], log=True)
-    y_low, y_high = span_of([rows["beta"]])
+    rows = study.instances_of(run, arm)
+    mine = rows[rows["status"].isin(["retained", "diverged"])]
+    everyone = [study.instances_of(run, other) for other in run.records]
+    x_low, x_high = span_of([one["eta0"] for one in everyone], log=True)
+    y_low, y_high = span_of([one["beta"] for one in everyone])
     won = mine[mine["won"]]
     won = won.iloc[:: max(1, len(won) // MOST_DOTS)]
     texts = tuple(f"champion of cycle {cycle}" for cycle in won["cycle"])
-    dots = Dots("champions", study.arms.index(arm), numbers(won["eta0"]), numbers(won["beta"]), texts)
+    dots = Dots(
+        "champions", study.arms.index(arm), numbers(won["eta0"]), numbers(won["beta"]), texts
+    )
     return Panel(
-        f"{run.name}: {arm}",
+        study.titled(run.name, arm),
         Axis("eta0", x_low, x_high, log=True),
         Axis("beta", y_low, y_high),
         (cells_of(mine, (x_low, x_high), (y_low, y_high)), dots),
     )
 
 
-def cells_of(
-    rows: pd.DataFrame, x_span: tuple[float, float], y_span: tuple[float, float]
-) -> Cells:
+def cells_of(rows: pd.DataFrame, x_span: tuple[float, float], y_span: tuple[float, float]) -> Cells:
     """The share diverged in each cell of a grid over eta0 (log) and beta; none where none tried."""
     xs = np.geomspace(*x_span, BINS + 1)
     ys = np.linspace(*y_span, BINS + 1)
