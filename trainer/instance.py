@@ -175,15 +175,21 @@ def warm_up(job: Job, rule: Rule) -> float:
 def _train_on_nothing(job: Job, rule: Rule) -> None:
     """Call the kernels once, with arrays of the types that `train` gives them."""
     shape = FixedShape(job.shape)
-    whole, real = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    slots = Slots(np.zeros(1, np.int64), whole.copy(), whole.copy(), real.copy())
-    click = np.zeros(0, np.uint8)
-    for array in (click, *slots):
-        array.setflags(write=False)
-    tables = Tables(real, real, real, real, np.zeros(2))
+    slots, tables = nothing()
+    click, real = np.zeros(0, np.uint8), np.zeros(0, np.float32)
+    click.setflags(write=False)
     rates = Rates(1.0, 1.0, 0.5, job.tau, job.reference)
     train_block(click, slots, slots, tables, shape, rates, rule, 0, 0, real, CONSTANTS)
     total_loss(real, 0, CONSTANTS)
+
+
+def nothing() -> tuple[Slots, Tables]:
+    """No events (read-only, as in a chunk) and no rows, to call kernels with."""
+    whole, real = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    slots = Slots(np.zeros(1, np.int64), whole.copy(), whole.copy(), real.copy())
+    for array in slots:
+        array.setflags(write=False)
+    return slots, Tables(real, real, real, real, np.zeros(2))
 
 
 def _find(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:

@@ -16,7 +16,7 @@ from trainer.chunk import Chunk, compile_chunk
 from trainer.events import as_table, check_columns, weight_faults
 from trainer.fixed import FixedShape
 from trainer.geometry import Shape
-from trainer.instance import Buffers
+from trainer.instance import Buffers, nothing
 from trainer.kernel import Tables, predict_block
 from trainer.model import Model
 
@@ -42,15 +42,21 @@ def predict(
     shape: Shape, chunk: Chunk, tables: Tables, buffers: Buffers | None = None
 ) -> NDArray[np.float32]:
     """The logit of every event of a chunk, from its working set."""
+    warm_up_predict(shape)
     logits = np.empty(len(chunk), np.float32)
-    fixed = FixedShape(shape)
     own = (buffers or Buffers()).copy_of(tables)
-    if shape not in _warm:
-        with compiling():
-            predict_block(chunk.users, chunk.ads, own, fixed, logits[:0])
-        _warm.add(shape)
-    predict_block(chunk.users, chunk.ads, own, fixed, logits)
+    predict_block(chunk.users, chunk.ads, own, FixedShape(shape), logits)
     return logits
+
+
+def warm_up_predict(shape: Shape) -> None:
+    """Compile (or load) the kernel for this shape, one process at a time."""
+    if shape in _warm:
+        return
+    slots, tables = nothing()
+    with compiling():
+        predict_block(slots, slots, tables, FixedShape(shape), np.zeros(0, np.float32))
+    _warm.add(shape)
 
 
 def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:

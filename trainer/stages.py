@@ -305,8 +305,11 @@ def shorten(table, at, width, before, relative, most):
 
 @inlined
 def hold(table, at, width, square, limit):
-    """Scale a row back to the largest squared norm that the rule allows."""
-    if square > limit:
+    """Scale a row back to the largest squared norm that the rule allows.
+
+    A norm that is not finite stays as it is, for the check against tau to find.
+    """
+    if limit < square < np.inf:
         shrink = splat(np.sqrt(limit / square))
         for j in range(0, width, WIDTH):
             store(table, at + j, shrink * load(table, at + j))

@@ -10,7 +10,7 @@ from orchestrator.config import RunConfig
 from orchestrator.journal import cycles_of, read_record
 from orchestrator.record import CycleRecord, DamagedError
 from orchestrator.run_folder import run_config
-from orchestrator.store import Store, open_store
+from orchestrator.store import LocalStore, Store, open_store
 
 READERS = 16
 """Records asked for at a time: an object store answers each after some milliseconds."""
@@ -60,7 +60,8 @@ def load_run(store: Store, name: str) -> Run:
     config = run_config(store)
     records: dict[str, tuple[CycleRecord, ...]] = {}
     faults: list[str] = []
-    with ThreadPoolExecutor(READERS) as readers:
+    # Of a local folder, reading is all decoding, which threads would only slow down.
+    with ThreadPoolExecutor(1 if isinstance(store, LocalStore) else READERS) as readers:
         for arm in (arm.name for arm in config.arms):
             tasks = [(store, arm, cycle) for cycle in cycles_of(store, arm)]
             found = list(readers.map(_read, tasks))

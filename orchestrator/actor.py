@@ -1,0 +1,119 @@
+"""A trainer process. It knows no config and no journal: orders in, replies out.
+
+The best trained rows of each arm stay here until the next cycle; only the winner's are fetched.
+"""
+
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from divergence.rules import Rule
+from orchestrator.work import Order, Reply, Task
+from trainer.chunk import Chunk
+from trainer.instance import Buffers, Job, Trained, train, warm_up
+from trainer.kernel import Tables
+from trainer.outcome import Outcome, Status
+from trainer.scoring import log_loss, predict, warm_up_predict
+
+
+class NotHeldError(Exception):
+    """This process does not hold what was asked for: it is another than was thought."""
+
+
+@dataclass(slots=True)
+class _Bench:
+    """One arm's cycle: what it trains on, and the best so far, which lives in `room`."""
+
+    cycle: int
+    chunk: Chunk
+    start: Tables
+    room: Buffers
+    best: Outcome | None = None
+    tables: Tables | None = None
+
+
+class Trainer:
+    """Trains instances one after the other. Made into an actor by the pool."""
+
+    def __init__(self, job: Job, rules: Sequence[Rule]) -> None:
+        """Compile or load the kernels of these rules, so that no cycle waits for them."""
+        pa.set_cpu_count(1)
+        self.job = job
+        self.benches: dict[str, _Bench] = {}
+        self.spare = Buffers()
+        for rule in rules:
+            warm_up(job, rule)
+        warm_up_predict(job.shape)
+
+    def ready(self) -> int:
+        """The process id, once everything is compiled."""
+        return os.getpid()
+
+    def train(self, order: Order, chunk: Chunk | None = None, start: Tables | None = None) -> Reply:
+        """Train an order's instances. Chunk and rows come with an arm's first order of a cycle."""
+        if chunk is not None and start is not None:
+            old = self.benches.get(order.arm)
+            room = old.room if old else Buffers()
+            self.benches[order.arm] = _Bench(order.cycle, chunk, start, room)
+        bench = self._bench(order.cycle, order.arm)
+        end = time.monotonic() + order.budget_s
+        served = self._serve(bench) if order.serve else None
+        outcomes, raised = [], {}
+        for task in order.tasks:
+            if time.monotonic() >= end:
+                break
+            try:
+                outcomes.append(
+                    self._keep(bench, self.train_one(bench.chunk, bench.start, task, end))
+                )
+            except Exception as error:  # whatever it is: it is this instance's, and is reported
+                raised[task.instance] = f"{type(error).__name__}: {error}"
+        return Reply(tuple(outcomes), raised, served)
+
+    def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
+        """One instance, in `spare`."""
+        trained = train(
+            self.job,
+            chunk,
+            start,
+            task.setting,
+            task.rule,
+            instance=task.instance,
+            buffers=self.spare,
+            stop=lambda: time.monotonic() >= end,
+        )
+        return replace(trained, outcome=replace(trained.outcome, tries=task.tries + 1))
+
+    def export(self, cycle: int, arm: str, instance: int) -> Tables:
+        """The rows of this very instance."""
+        bench = self._bench(cycle, arm)
+        if bench.best is None or bench.best.instance != instance or bench.tables is None:
+            raise NotHeldError(f"cycle {cycle}, arm {arm}: instance {instance} is not held here")
+        return bench.tables
+
+    def _bench(self, cycle: int, arm: str) -> _Bench:
+        bench = self.benches.get(arm)
+        if bench is None or bench.cycle != cycle:
+            raise NotHeldError(f"cycle {cycle}, arm {arm}: not begun here")
+        return bench
+
+    def _keep(self, bench: _Bench, trained: Trained) -> Outcome:
+        """Swap the room of the best with the spare one, rather than copy the rows."""
+        outcome = trained.outcome
+        standing = outcome.status is Status.RETAINED and math.isfinite(outcome.logloss)
+        if standing and (bench.best is None or _rank(outcome) < _rank(bench.best)):
+            bench.best, bench.tables = outcome, trained.tables
+            bench.room, self.spare = self.spare, bench.room
+        return outcome
+
+    def _serve(self, bench: _Bench) -> float:
+        logits = predict(self.job.shape, bench.chunk, bench.start, self.spare)
+        return log_loss(logits, bench.chunk.click)
+
+
+def _rank(outcome: Outcome) -> tuple[float, int]:
+    return outcome.logloss, outcome.instance

@@ -1,0 +1,32 @@
+"""`holdfast replay`: one instance again, event by event."""
+
+import json
+
+import click
+
+from orchestrator.commands.options import json_option, run_argument
+from orchestrator.run_folder import run_config
+from orchestrator.store import open_store
+
+
+@click.command("replay", epilog="Example: holdfast replay runs/first --cycle 12 --instance 3")
+@run_argument
+@click.option("--cycle", type=click.IntRange(min=0), required=True)
+@click.option("--instance", type=click.IntRange(min=0), required=True)
+@click.option("--arm", help="Default: the first of the run.")
+@json_option
+def command(run: str, cycle: int, instance: int, arm: str | None, as_json: bool) -> None:
+    """Train an instance of RUN again, to the same bits, and show how its vectors grew.
+
+    Says where a divergence began, and which vectors came near tau first.
+    """
+    from orchestrator import replay_view  # loads the kernels
+    from orchestrator.replay import replay
+
+    store = open_store(run)
+    found = replay(store, arm, cycle, instance)
+    if as_json:
+        click.echo(json.dumps(replay_view.as_json(found)))
+        return
+    for line in replay_view.lines(found, run_config(store).model.tau):
+        click.echo(line)

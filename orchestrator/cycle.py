@@ -1,0 +1,138 @@
+"""The story of a cycle: chunk, working sets, instances, outcomes, champions, commit."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from orchestrator.arm_round import ArmRound
+from orchestrator.committer import Committer, Sealed
+from orchestrator.config import Adaptive, RunConfig, config_hash
+from orchestrator.feed import Fed
+from orchestrator.line import Line, Plan, begin_from
+from orchestrator.pool import Pool
+from orchestrator.record import CycleRecord
+from orchestrator.search import SearchState, draw, generator
+from orchestrator.work import ArmResult
+
+RESERVE = 0.1
+"""Of a deadline, what is left for the winner's way to the journal until that is measured."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What all cycles of a run are played on. `share` puts rows where actors read them."""
+
+    config: RunConfig
+    lines: Mapping[str, Line]
+    pool: Pool
+    committer: Committer
+    share: Callable[[Any], Any]
+    driver: str
+    """This process, told apart from any other that might write to the run."""
+
+
+def play(stage: Stage, fed: Fed, reserve_s: float) -> list[CycleRecord]:
+    """Play one cycle, and begin to commit it; returns the records of the cycle before.
+
+    `reserve_s` is what of the deadline is needed after training.
+    """
+    clock, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="milliseconds")
+    lines = _taking_part(stage, fed.cycle)
+    plans = _plans(stage, lines, fed)
+    rounds = [_round(stage, line, plan, fed) for line, plan in plans.items() if plan]
+    planned = time.monotonic()
+    deadline_s = stage.config.deadline_s
+    deadline = None if deadline_s is None else clock + max(deadline_s - reserve_s, deadline_s / 2)
+    before: list[CycleRecord] = []
+    results, changes, trained = {}, {}, planned
+    for result in stage.pool.train(rounds, deadline):
+        trained = time.monotonic()
+        before += stage.committer.wait()  # it still reads the models of the cycle before
+        line = stage.lines[result.arm]
+        line.learn(result)
+        plan = plans[line]
+        if result.tables is not None and plan is not None and fed.chunk is not None:
+            start = plan.working_set
+            changes[line] = line.take_over(fed.cycle, fed.chunk, start, result.tables)
+        results[line] = result
+    before += stage.committer.wait()
+    end = time.monotonic()
+    timings = {"feed": fed.seconds, "plan": planned - clock, "train": trained - planned,
+               "crown": end - trained, "cycle": end - clock}  # fmt: skip
+    sealed = [
+        Sealed(line, _draft(stage, fed, line, plan, results.get(line), started, timings),
+               changes.get(line))
+        for line, plan in plans.items()
+    ]  # fmt: skip
+    stage.committer.commit(sealed)
+    return before
+
+
+def _taking_part(stage: Stage, cycle: int) -> list[Line]:
+    """The arms of this cycle, in their order; one that begins now gets what it begins from."""
+    lines = [line for line in stage.lines.values() if line.arm.first_cycle <= cycle]
+    for line in lines:
+        start = line.arm.start_from
+        if start is not None and start.cycle == cycle:
+            begin_from(line, stage.lines[start.arm])
+    return lines
+
+
+def _plans(stage: Stage, lines: Sequence[Line], fed: Fed) -> dict[Line, Plan | None]:
+    """What each arm does, all from the same draws; None where there is nothing to train on."""
+    if fed.chunk is None:
+        return dict.fromkeys(lines)
+    config = stage.config
+    draws = draw(config, fed.cycle, generator(config.seed, fed.cycle))
+    leader = _leader(stage)
+    return {line: line.plan(fed.cycle, fed.chunk, draws, leader) for line in lines}
+
+
+def _leader(stage: Stage) -> SearchState | None:
+    sampler = stage.config.search.sampler
+    follow = sampler.follow if isinstance(sampler, Adaptive) else None
+    return None if follow is None else stage.lines[follow].search
+
+
+def _round(stage: Stage, line: Line, plan: Plan, fed: Fed) -> ArmRound:
+    return ArmRound(
+        line.arm.name,
+        fed.cycle,
+        plan.tasks,
+        fed.info.events,
+        line.pace,
+        chunk=fed.shared,
+        start=stage.share(plan.working_set.tables),
+        serve=line.crowned,
+    )
+
+
+def _draft(
+    stage: Stage,
+    fed: Fed,
+    line: Line,
+    plan: Plan | None,
+    result: ArmResult | None,
+    started: str,
+    timings: dict[str, float],
+) -> CycleRecord:
+    """The record, but for the champion's files and norms."""
+    return CycleRecord(
+        driver=stage.driver,
+        config_hash=config_hash(stage.config),
+        seed=stage.config.seed,
+        arm=line.arm.name,
+        cycle=fed.cycle,
+        started=started,
+        chunk=fed.info,
+        outcomes=result.outcomes if result else (),
+        winner=result.winner if result else None,
+        model=(),
+        served_logloss=result.served if result else None,
+        norms=None,
+        caution=plan.caution if plan else line.search.caution,
+        search=line.search,
+        timings={name: round(seconds, 6) for name, seconds in timings.items()},
+    )

@@ -1,0 +1,160 @@
+"""Instances that go wrong, deadlines, memory, object stores."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import ray
+import s3fs
+from loops import bits, faulty, go, records, small
+
+from orchestrator.actor import NotHeldError, Trainer
+from orchestrator.arm_round import ArmRound, Pace
+from orchestrator.pool import Pool
+from orchestrator.record import tally
+from orchestrator.run import Ending
+from orchestrator.work import Order, Task
+from trainer.chunk import Chunk
+from trainer.instance import Trained
+from trainer.kernel import Tables
+from trainer.outcome import Status
+
+
+@pytest.mark.parametrize("kind", ["raise", "memory", "hang"])
+def test_an_instance_that_goes_wrong_once_is_tried_again(tmp_path: Path, kind: str) -> None:
+    config = small("cycles=2", "patience_s=0.5", "tries=2")
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    go(config, tmp_path / "with", trainer=faulty(faults, kind, [2], 1))
+    go(config, tmp_path / "without")
+    assert bits(tmp_path / "with", config) == bits(tmp_path / "without", config)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("kill", "ActorDiedError"),
+        ("raise", "ValueError: a bug"),
+        ("memory", "MemoryError: no"),
+    ],
+)
+def test_a_poisonous_setting_is_given_up(tmp_path: Path, kind: str, reason: str) -> None:
+    config = small("cycles=1", "tries=2", "arms=[{name: only, rule: l2}]")
+    faults = tmp_path / "faults"
+    faults.mkdir()
+    assert go(config, tmp_path / "run", trainer=faulty(faults, kind, [2], 99)).cycle == 1
+    (record,) = records(tmp_path / "run", "only")
+    assert record.outcomes[2].status is Status.FAILED
+    assert record.outcomes[2].tries == 2
+    assert reason in record.outcomes[2].reason
+    assert record.outcomes[2].reason.endswith("in each of 2 tries")
+    count = tally(record)
+    assert (count.failed, count.retained + count.diverged) == (1, 5)
+    assert count.retained_fraction == count.retained / (count.retained + count.diverged)
+
+
+class Slow(Trainer):
+    """From the third on, instances take longer than any cycle; some even do not listen."""
+
+    def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
+        if task.instance == 3:
+            time.sleep(60)
+        while task.instance > 1 and time.monotonic() < end:
+            time.sleep(0.01)
+        return super().train_one(chunk, start, task, end)
+
+
+def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
+    config = small("cycles=2", "deadline_s=3", "arms=[{name: only, rule: l2}]",
+                   "search.ranges.eta0={low: 0.03, high: 0.1}")  # fmt: skip
+    began = time.monotonic()
+    assert go(config, tmp_path, trainer=Slow).ending is Ending.COMPLETE
+    assert time.monotonic() - began < 40
+    for record in records(tmp_path, "only"):
+        statuses = [outcome.status for outcome in record.outcomes]
+        assert statuses == [Status.RETAINED] * 2 + [Status.LATE] * 4
+        assert record.winner in (0, 1)
+        assert tally(record).retained_fraction == 1.0
+
+
+def test_an_actor_gives_out_only_what_it_holds(tmp_path: Path) -> None:
+    class Kept(Trainer):
+        def __init__(self) -> None:
+            self.benches = {}
+
+    with pytest.raises(NotHeldError, match="cycle 3, arm a: not begun here"):
+        Kept().export(3, "a", 0)
+    with pytest.raises(NotHeldError):
+        Kept().train(Order(3, "a", (), 1.0))
+
+
+def test_the_books_know_a_lost_serve(tmp_path: Path) -> None:
+    tasks = [Task(i, None, None) for i in range(3)]  # type: ignore[arg-type]
+    arm = ArmRound("a", 0, tasks, 10, Pace(), chunk=None, start=None, serve=True)
+    first = arm.take(2, 1.0)
+    assert first.serve
+    arm.lose(first, "its process died", tries=3)
+    assert [task.alone for task in arm.waiting] == [False, True, True]
+    assert arm.take(1, 1.0).serve
+
+
+def resident(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    shared = int(Path(f"/proc/{pid}/statm").read_text().split()[2])  # Ray's store is mapped
+    return (pages - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pools: list[Pool] = []
+    start = Pool.__init__
+
+    def kept(self: Pool, *args: object, **more: object) -> None:
+        pools.append(self)
+        start(self, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Pool, "__init__", kept)
+    sizes: list[tuple[int, int, int]] = []
+
+    class Watching:
+        def __enter__(self) -> "Watching":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def say(self, message: str) -> None:
+            raise AssertionError(message)
+
+        def show(self, records: object) -> None:
+            if records and records[0].cycle % 50 == 49:  # type: ignore[index]
+                actors = sum(resident(p) for p in pools[0].wait_until_up())
+                used = ray.cluster_resources()["object_store_memory"]
+                used -= ray.available_resources().get("object_store_memory", 0)
+                sizes.append((resident(os.getpid()), actors, int(used)))
+
+    config = small("cycles=300", "search.instances=2", "source.events_per_cycle=60")
+    go(config, tmp_path, view=Watching())  # type: ignore[arg-type]
+    assert len(sizes) == 6
+    driver, actors, _ = (end - begin for begin, end in zip(sizes[2], sizes[5], strict=True))
+    assert driver < 12 * 2**20, sizes
+    assert actors < 12 * 2**20, sizes
+    assert sizes[5][2] < 50 * 2**20, sizes
+
+
+def test_a_run_on_an_object_store(
+    s3_endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3_endpoint,
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem().mkdir("loop-bucket")
+    go(small("cycles=2"), "s3://loop-bucket/run")
+    go(small("cycles=3"), "s3://loop-bucket/run")
+    go(small("cycles=3"), tmp_path)
+    assert bits("s3://loop-bucket/run", small()) == bits(tmp_path, small())
