@@ -6,12 +6,16 @@ next report needs neither the source nor the model.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import pandas as pd
+import pyarrow.parquet as pq
 
-COLUMNS = ("feature", "value", "norm", "updates")
+from orchestrator.report.load import Run
+from orchestrator.store import Store, read
+
 NAME = re.compile(r"(?P<arm>.+)-cycle-(?P<cycle>\d{6})-instance-(?P<instance>\d+)\.parquet")
 
 
@@ -47,23 +51,33 @@ def abort_in(name: str) -> AbortId | None:
     return AbortId(found["arm"], int(found["cycle"]), int(found["instance"]))
 
 
-def choose(instances: pd.DataFrame, cycles: Iterable[tuple[str, int]], most: int) -> list[AbortId]:
-    """Up to `most` aborts of one run whose cycle can be trained again, spread over the arms.
+def choose(instances: pd.DataFrame, most: int) -> list[AbortId]:
+    """Up to `most` aborts of one run, of its arms in turn.
 
-    `cycles` are the arms and cycles with a model to start from. Of each arm the newest come
-    first, and of a cycle the one that trained longest before it diverged: most has grown there.
+    Of each arm the newest cycles come first, since their models are still there, and of a cycle
+    the instance that trained longest before it diverged: there most has grown.
     """
     lost = instances[instances["status"] == "diverged"]
-    possible = set(cycles)
-    chances: dict[str, list[AbortId]] = {}
-    ordered = lost.sort_values(["cycle", "events_done"], ascending=False, kind="stable")
-    for row in ordered.drop_duplicates(["arm", "cycle"]).itertuples():
-        key = str(row.arm), int(str(row.cycle))
-        if key in possible:
-            chances.setdefault(key[0], []).append(AbortId(*key, int(str(row.instance))))
-    return _in_turn(list(chances.values()))[:most]
+    newest = lost.sort_values(["cycle", "events_done"], ascending=False, kind="stable")
+    queues: dict[str, list[AbortId]] = {}
+    for arm, cycle, instance in zip(
+        *(newest.drop_duplicates(["arm", "cycle"])[key] for key in ("arm", "cycle", "instance")),
+        strict=True,
+    ):
+        queues.setdefault(arm, []).append(AbortId(arm, int(cycle), int(instance)))
+    longest = max(map(len, queues.values()), default=0)
+    turns = [queue[i] for i in range(longest) for queue in queues.values() if i < len(queue)]
+    return turns[:most]
 
 
-def _in_turn(queues: Sequence[list[AbortId]]) -> list[AbortId]:
-    longest = max(map(len, queues), default=0)
-    return [queue[i] for i in range(longest) for queue in queues if i < len(queue)]
+def kept(store: Store, runs: Sequence[Run]) -> list[Abort]:
+    """The aborts of these runs whose vectors stand beside the report."""
+    found = []
+    for run in runs:
+        for name in store.names(f"aborts/{run.name}"):
+            which = abort_in(name)
+            if which is not None and which.arm in run.records:
+                data = read(store, f"aborts/{run.name}/{name}")
+                vectors = pq.read_table(BytesIO(data)).to_pandas()
+                found.append(Abort(run.name, which, run.config.model.tau, vectors))
+    return found
