@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+HUGE = 1e100
+"""Numbers beyond this, and on a log scale those nearer to zero than its inverse, set no limit."""
 Numbers = NDArray[np.float64]
 Tone = int | Literal["quiet", "accent"]
 """A colour: an arm's number (the paper's blue is 0, its orange 1), grey, or that of losses."""
@@ -126,8 +128,8 @@ def span_of(
     """
     parts = [np.ravel(numbers(one)) for one in series]
     values = np.concatenate(parts) if parts else np.zeros(0)
-    values = values[np.isfinite(values) & ((values > 0) | (not log))]
-    seen = [v for v in include if np.isfinite(v) and (v > 0 or not log)]
+    values = values[(np.abs(values) < HUGE) & ((values > 1 / HUGE) | (not log))]
+    seen = [v for v in include if v > 0 or not log]
     if log:
         low, high = _bulk(np.log10(values), [float(np.log10(v)) for v in seen])
         return 10.0**low, 10.0**high

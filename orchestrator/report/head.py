@@ -23,7 +23,7 @@ def foot(files: Sequence[str]) -> str:
     links = ", ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in files)
     return (
         f"<p>Intervals: {CONFIDENCE:.0%}, from the equal-weighted cosine estimate of the long-run "
-        "variance (0.41·n^⅔ cosines) and Student's t, on series paired by cycle. Verdicts: a "
+        "variance (0.6·√n cosines) and Student's t, on series paired by cycle. Verdicts: a "
         "statement holds where the whole interval lies on its side of the threshold, fails where "
         "it lies on the other, and cannot be told otherwise; a claim agrees where all its "
         f"statements hold, and does not where one fails.</p><p>Beside this page: {links}.</p>"

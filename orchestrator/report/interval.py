@@ -3,9 +3,12 @@
 Cycles follow one another: a stormy hour costs several of them, and the champion is handed on. The
 variance of the mean is therefore estimated from the series' slowest movements alone, its first B
 cosine weights (the equal-weighted cosine estimator; Lazarus, Lewis, Stock and Watson, "HAR
-inference: recommendations for practice", 2018, with their B = 0.41 n^(2/3)), and the interval uses
-Student's t with B degrees of freedom. It is as wide as a short or slow series deserves, needs no
-block length and no random numbers; tests hold its coverage on autoregressive series.
+inference: recommendations for practice", 2018), and the interval uses Student's t with B degrees of
+freedom. It is as wide as a short or slow series deserves and needs no random numbers.
+
+B is 0.6 √n. Their 0.41 n^(2/3) is meant for correlations up to 0.7 from one step to the next; at
+0.9 and a week of 672 cycles it covers the mean 89 times in 100, ours 94 times, and at 0.7 ours is a
+twelfth wider. Tests hold the coverage.
 
 Pairing is respected by taking the difference of two arms cycle by cycle, and the interval of that.
 """
@@ -18,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 CONFIDENCE = 0.95
 FEWEST = 12
-"""Cycles below which no interval is given: B would be less than 2."""
+"""Cycles below which no interval is given: B is 2 there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def share_interval(series: ArrayLike) -> Interval:
 def cosine_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The series' weights on its B slowest cosines, each of variance n·Var(mean)."""
     n = len(values)
-    slowest = np.arange(1, int(0.41 * n ** (2 / 3)) + 1)
+    slowest = np.arange(1, round(0.6 * math.sqrt(n)) + 1)
     times = (np.arange(n) + 0.5) / n
     waves = np.cos(np.pi * np.outer(slowest, times))
     weights: NDArray[np.float64] = math.sqrt(2.0 / n) * (waves @ (values - values.mean()))

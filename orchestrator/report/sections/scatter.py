@@ -43,8 +43,9 @@ def scatter(aborts: Sequence[Abort]) -> Section | None:
 
 
 def _finding(abort: Abort) -> Finding:
-    norm, updates = numbers(abort.vectors["norm"]), numbers(abort.vectors["updates"])
-    large = ~(norm < LARGE * abort.tau)  # NaN is large
+    norm = numbers(abort.vectors["norm"].fillna(np.inf))  # NaN has got away, too
+    updates = numbers(abort.vectors["updates"])
+    large = norm >= LARGE * abort.tau
     share = float(large.mean())
     rare = updates <= np.median(updates)
     medians = [float(np.median(norm[part])) if part.any() else np.nan for part in (rare, ~rare)]
