@@ -64,6 +64,20 @@ def share_interval(series: ArrayLike) -> Interval:
     return Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.count)
 
 
+def rate_interval(hits: ArrayLike) -> Interval:
+    """The share of cycles in which something happened.
+
+    Where it never did, or always, the series says nothing of its variance; the bound is then that
+    of a binomial share (0 of 60 cycles: up to 4.9%).
+    """
+    found = share_interval(np.asarray(hits, bool).astype(float))
+    if not found.known or found.mean not in (0.0, 1.0):
+        return found
+    reach = 1.0 - (1.0 - CONFIDENCE) ** (1.0 / found.count)
+    low, high = (0.0, reach) if found.mean == 0.0 else (1.0 - reach, 1.0)
+    return Interval(found.mean, low, high, found.count)
+
+
 def cosine_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The series' weights on its B slowest cosines, each of variance n·Var(mean)."""
     n = len(values)

@@ -144,6 +144,11 @@ def smoothed(series: pd.Series, window: int) -> pd.Series:
     return series.rolling(window, center=True, min_periods=max(1, window // 3)).mean()
 
 
+def usual(series: pd.Series, window: int) -> pd.Series:
+    """A centred running median: what a single wild cycle does not move."""
+    return series.rolling(window, center=True, min_periods=max(1, window // 3)).median()
+
+
 def window_for(cycles: int) -> int:
     """The window that curves are smoothed with: a 28th of the run (6 hours of a week), odd."""
     return max(5, cycles // 28) | 1

@@ -12,7 +12,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a day in which the entropic rule does what the paper says."""
     folder = tmp_path_factory.mktemp("runs") / "day"
     given = config()
-    losses, lifts = {"production": 0.3, "entropic": 0.004}, {"entropic": 1.0}
+    losses, lifts = {"production": 0.3, "entropic": 0.001}, {"entropic": 1.0}
     write_run(open_store(str(folder)), given, records(given, 96, loss=losses, lift=lifts))
     return folder
 

@@ -11,6 +11,7 @@ from orchestrator.report.interval import (
     FEWEST,
     Interval,
     mean_interval,
+    rate_interval,
     share_interval,
     student_t,
 )
@@ -67,6 +68,16 @@ def test_too_short_a_series_has_a_mean_but_no_bounds() -> None:
     assert found.mean == 5.0
     assert not found.known
     assert math.isnan(mean_interval([]).mean)
+
+
+def test_what_never_happened_may_still_happen() -> None:
+    never, always = rate_interval([False] * 60), rate_interval([True] * 60)
+    assert (never.mean, never.low) == (0.0, 0.0)
+    assert never.high == pytest.approx(0.0487, abs=1e-4)
+    assert always.low == pytest.approx(1 - never.high)
+    some = [True, False, False] * 20
+    assert rate_interval(some) == share_interval(np.array(some, float))
+    assert not rate_interval([False] * 3).known
 
 
 def test_a_share_stays_between_0_and_1() -> None:

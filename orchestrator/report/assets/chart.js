@@ -135,7 +135,7 @@ class Panel {
     showTip(told, event);
   }
 
-  /** Every curve's value at the x nearest to the pointer; raw with its running mean. */
+  /** Every curve's value at the x nearest to the pointer; raw and smoothed. */
   valuesAt(px) {
     const box = this.box;
     const lines = this.marks().filter((mark) => mark.kind === "line" && mark.x.length);
@@ -150,7 +150,7 @@ class Panel {
       const value = mark.y[i];
       const text = textOf(this.panel.y, value, true);
       if (mark.faint) rows.set(mark.name, text);
-      else rows.set(mark.name, rows.has(mark.name) ? `${rows.get(mark.name)} (mean ${text})` : text);
+      else rows.set(mark.name, rows.has(mark.name) ? `${rows.get(mark.name)} (smoothed ${text})` : text);
       if (value === null || mark.faint) continue;
       const cy = clamp(box.sy(value), box.top, box.bottom);
       node("circle", { class: `solid ${toneClass(mark.tone)}`, cx: box.sx(x), cy, r: 3.5 }, box.over);

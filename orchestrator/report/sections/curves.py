@@ -1,6 +1,6 @@
-"""Panels with a quantity of every cycle: thin as it is, bold as its running mean."""
+"""Panels with a quantity of every cycle: thin as it is, bold as its running mean or median."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 
@@ -8,15 +8,21 @@ from orchestrator.report.chart import Axis, Line, Mark, Panel, Tone, numbers, sp
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study, smoothed, window_for
 
+Smoother = Callable[[pd.Series, int], pd.Series]
 
-def curve(name: str, tone: Tone, series: pd.Series, window: int) -> tuple[Line, Line]:
-    """A series by cycle, and its running mean."""
+
+def curve(
+    name: str, tone: Tone, series: pd.Series, window: int, smooth: Smoother = smoothed
+) -> tuple[Line, Line]:
+    """A series by cycle as it is, and smoothed."""
     x = numbers(series.index)
     raw = Line(name, tone, x, numbers(series), faint=True)
-    return raw, Line(name, tone, x, numbers(smoothed(series, window)))
+    return raw, Line(name, tone, x, numbers(smooth(series, window)))
 
 
-def arm_curves(study: Study, run: Run, column: str, arms: Iterable[str]) -> list[Line]:
+def arm_curves(
+    study: Study, run: Run, column: str, arms: Iterable[str], smooth: Smoother = smoothed
+) -> list[Line]:
     """A column of the cycles' frame, for each of these arms that has it."""
     window = window_for(run.cycles)
     found = {arm: study.of(run, arm)[column] for arm in arms}
@@ -24,7 +30,7 @@ def arm_curves(study: Study, run: Run, column: str, arms: Iterable[str]) -> list
         line
         for arm, series in found.items()
         if series.notna().any()
-        for line in curve(arm, study.arms.index(arm), series, window)
+        for line in curve(arm, study.arms.index(arm), series, window, smooth)
     ]
 
 
@@ -45,8 +51,8 @@ def robust_axis(
     return Axis(label, low, high, log)
 
 
-def smoothing_text(study: Study) -> str:
+def smoothing_text(study: Study, kind: str = "mean") -> str:
     """How the bold curves were made."""
     windows = sorted({window_for(run.cycles) for run in study.shown})
     told = " or ".join(map(str, windows)) or "no"
-    return f"Thin: every cycle. Bold: running mean over {told} cycles."
+    return f"Thin: every cycle. Bold: running {kind} over {told} cycles."

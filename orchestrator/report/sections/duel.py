@@ -12,7 +12,7 @@ from orchestrator.report.sections.curves import (
     smoothing_text,
 )
 from orchestrator.report.sections.norms import ratio_interval, ratio_text
-from orchestrator.report.study import Pair, Study, window_for
+from orchestrator.report.study import Pair, Study, usual, window_for
 from orchestrator.report.verdict import Finding, Statement, above, below, judged, lift_text
 
 RULES = ("entropic", "euclidean")
@@ -34,7 +34,8 @@ def duel(study: Study) -> Section | None:
             Chart(
                 "entropic-euclidean",
                 "Entropic against the best Euclidean arm",
-                f"Lift above zero: entropic is better. {smoothing_text(study)}",
+                "Lift above zero: entropic is better. "
+                + smoothing_text(study, "mean (of norms: median)"),
                 tuple(panel for run, pair in found for panel in _panels(study, run, pair)),
                 wide=False,
             ),
@@ -91,7 +92,7 @@ def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
         )
     ]
     for column, label in NORMS:
-        lines = arm_curves(study, run, column, (pair.arm, pair.baseline))
+        lines = arm_curves(study, run, column, (pair.arm, pair.baseline), usual)
         axis = robust_axis(label, lines, log=True)
         panels.append(cycle_panel(study.titled(run.name, label), lines, axis))
     return panels

@@ -12,7 +12,7 @@ from orchestrator.report.sections.curves import (
     robust_axis,
     smoothing_text,
 )
-from orchestrator.report.study import Pair, Study
+from orchestrator.report.study import Pair, Study, usual
 from orchestrator.report.verdict import Finding, Statement, below, judged
 
 MEASURES = (("max_inf", "largest ‖v‖∞"), ("max_msqr", "largest mean square"))
@@ -31,7 +31,7 @@ def norms(study: Study) -> Section:
             Chart(
                 "norms",
                 "Largest vectors of the champion after each cycle",
-                smoothing_text(study),
+                smoothing_text(study, "median"),
                 tuple(_panel(study, run, *m) for run in study.shown for m in MEASURES),
                 wide=False,
             ),
@@ -70,5 +70,5 @@ def _finding(pair: Pair) -> Finding:
 
 
 def _panel(study: Study, run: Run, column: str, label: str) -> Panel:
-    lines = arm_curves(study, run, column, run.records)
+    lines = arm_curves(study, run, column, run.records, usual)
     return cycle_panel(study.titled(run.name, label), lines, robust_axis(label, lines, log=True))

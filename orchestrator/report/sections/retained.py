@@ -3,7 +3,7 @@
 import pandas as pd
 
 from orchestrator.report.chart import Axis, Chart, Level, Panel, numbers, span_of
-from orchestrator.report.interval import Interval, mean_interval, share_interval
+from orchestrator.report.interval import Interval, mean_interval, rate_interval, share_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, Grid, Section, number
 from orchestrator.report.sections.curves import arm_curves, cycle_panel, smoothing_text
@@ -38,9 +38,10 @@ def retained(study: Study) -> Section:
         tables=(_table(study),) if study.shown else (),
         note=f"“Often” is read as more than {OFTEN:.0%} of the cycles, “rarely” as fewer than "
         f"that, “a few percent” as {LIGHT:.0%}: the paper gives no numbers. The retained fraction "
-        "counts divergence alone; instances lost to faults or lateness are counted apart. Means "
-        "over cycles with 95% intervals that allow for correlation in time; differences are taken "
-        "cycle by cycle, since the arms share chunks and draws.",
+        "counts divergence alone (of fewer than 20 instances, a single loss is over 5%); instances "
+        "lost to faults or lateness are counted apart. Means over cycles with 95% intervals that "
+        "allow for correlation in time; differences are taken cycle by cycle, since the arms share "
+        "chunks and draws.",
     )
 
 
@@ -48,7 +49,7 @@ def discards(fraction: pd.Series, more_than: float) -> Interval:
     """The share of cycles that discard more than this, of those that decided any instance."""
     series = numbers(fraction)
     lost = 1.0 - series[series == series]
-    return share_interval(lost > more_than + 1e-12)
+    return rate_interval(lost > more_than + 1e-12)
 
 
 def gain(pair: Pair) -> Interval:

@@ -6,8 +6,8 @@ import pandas as pd
 from orchestrator.report.chart import Axis, Cells, Chart, Dots, Line, Panel, numbers, span_of
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
-from orchestrator.report.sections.curves import cycle_panel, robust_axis
-from orchestrator.report.study import Study, window_for
+from orchestrator.report.sections.curves import curve, cycle_panel, robust_axis, smoothing_text
+from orchestrator.report.study import Study, usual, window_for
 from orchestrator.report.verdict import Finding, Verdict, holds
 from trainer.setting import PARAMETERS
 
@@ -57,21 +57,19 @@ def _champions(study: Study) -> Chart:
     return Chart(
         "champion-settings",
         "The champion's settings over time",
-        "Thin: the setting that won each cycle. Bold: its running median.",
+        smoothing_text(study, "median"),
         tuple(panels),
         wide=False,
     )
 
 
 def _setting_panel(study: Study, run: Run, name: str) -> Panel | None:
-    lines = []
+    lines: list[Line] = []
     for arm in run.records:
         series = study.of(run, arm)[name]
         if series.notna().any():
-            tone, x = study.arms.index(arm), numbers(series.index)
-            usual = series.rolling(window_for(run.cycles), center=True, min_periods=1).median()
-            lines += [Line(arm, tone, x, numbers(series), faint=True)]
-            lines += [Line(arm, tone, x, numbers(usual))]
+            tone = study.arms.index(arm)
+            lines += curve(arm, tone, series, window_for(run.cycles), usual)
     values = np.concatenate([line.y for line in lines]) if lines else np.zeros(0)
     known = values[np.isfinite(values)]
     if len(known) == 0 or (known == known[0]).all():
