@@ -3,6 +3,7 @@
 import threading
 from dataclasses import dataclass, replace
 
+import pandas as pd
 from pydantic import TypeAdapter
 
 from divergence.errors import InputError
@@ -19,6 +20,7 @@ from trainer.chunk import Chunk, compile_chunk
 from trainer.instance import Job, train
 from trainer.model import Model
 from trainer.outcome import Outcome, Status
+from trainer.scatter import scatter
 from trainer.trajectory import Trajectory, trace
 
 OUTCOME = TypeAdapter(Outcome)
@@ -43,17 +45,27 @@ def replay(store: Store, arm_name: str | None, cycle: int, instance: int) -> Rep
     """Train an instance again; of the first arm, where none is named."""
     past = _Past(store)
     arm = past.arm(arm_name)
-    record = past.record(arm.name, cycle)
-    recorded = next((o for o in record.outcomes if o.instance == instance), None)
-    if recorded is None:
-        known = f"0 to {len(record.outcomes) - 1}" if record.outcomes else "none"
-        raise InputError(f"--instance {instance}: cycle {cycle} of {arm.name} has {known}")
-    chunk = past.chunk(record)
-    line = Line(past.config, arm, past.model_before(arm, cycle))
+    recorded, chunk, line = past.before(arm, cycle, instance)
     rule = kernel_rule(arm.rule, recorded.setting)
     start = line.gather(cycle, chunk).tables
     trajectory = trace(past.job, chunk, start, recorded.setting, rule)
     return Replay(arm.name, cycle, recorded, trajectory, _same(recorded, trajectory.outcome))
+
+
+def vectors_at_end(store: Store, arm_name: str, cycle: int, instance: int) -> pd.DataFrame:
+    """Every vector of an instance as it stopped: feature, value, norm (inf) and updates."""
+    past = _Past(store)
+    arm = past.arm(arm_name)
+    recorded, chunk, line = past.before(arm, cycle, instance)
+    start = line.gather(cycle, chunk)
+    rule = kernel_rule(arm.rule, recorded.setting)
+    trained = train(past.job, chunk, start.tables, recorded.setting, rule)
+    if _same(recorded, trained.outcome) is False:
+        raise InputError(
+            f"instance {instance} of cycle {cycle} of {arm.name} comes out otherwise when trained "
+            "again: the run was made by another version"
+        )
+    return scatter(line.model, chunk, start, trained)
 
 
 class _Past:
@@ -82,6 +94,16 @@ class _Past:
             return read_record(self.store, arm, cycle)
         except DamagedError as fault:
             raise InputError(f"{self.store.uri}/{fault}") from None
+
+    def before(self, arm: ArmConfig, cycle: int, instance: int) -> tuple[Outcome, Chunk, Line]:
+        """A recorded instance, its events, and its arm as that cycle found it."""
+        record = self.record(arm.name, cycle)
+        recorded = next((o for o in record.outcomes if o.instance == instance), None)
+        if recorded is None:
+            known = f"0 to {len(record.outcomes) - 1}" if record.outcomes else "none"
+            raise InputError(f"--instance {instance}: cycle {cycle} of {arm.name} has {known}")
+        chunk = self.chunk(record)
+        return recorded, chunk, Line(self.config, arm, self.model_before(arm, cycle))
 
     def chunk(self, record: CycleRecord) -> Chunk:
         """The events of a record's cycle; refused where they are no longer the same."""

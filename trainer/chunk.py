@@ -164,6 +164,8 @@ def _mean_of(
     An event whose list is empty or weighs nothing has the missing value.
     """
     events = len(lengths)
+    if weights.max(initial=0.0) > 2.0**900:  # their sum must not be infinite
+        weights = weights * 2.0**-100
     owner = np.repeat(np.arange(events), lengths)
     key = owner * np.int64(max(1, len(values))) + codes
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
@@ -191,12 +193,19 @@ def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     numbers: dict[str, int] = {}
     texts = array.dictionary.cast(pa.string()).to_pylist()
     if pa.types.is_floating(array.type.value_type):
-        texts = [None if text == "nan" else text for text in texts]
+        texts = [_text(*pair) for pair in zip(array.dictionary.to_pylist(), texts, strict=True)]
     canonical = [numbers.setdefault(text or MISSING, len(numbers)) for text in texts]
     if array.null_count:
         canonical.append(numbers.setdefault(MISSING, len(numbers)))
     codes = pc.fill_null(array.indices, len(texts)).to_numpy(zero_copy_only=False)
     return np.asarray(canonical, np.int32)[codes.astype(np.int64)], list(numbers)
+
+
+def _text(number: float | None, text: str | None) -> str | None:
+    """A float as the integer that it is, though Arrow writes 1e+10; NaN as null."""
+    if number is None or np.isnan(number):
+        return None
+    return str(int(number)) if number.is_integer() and abs(number) < 2**63 else text
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -84,7 +84,7 @@ def ragged(table: pa.Table, feature: Feature) -> Ragged:
     lists, weights = _lists(table, feature.name), None
     flat = pc.list_flatten(lists)
     if pa.types.is_struct(flat.type):
-        flat, weights = flat.field(0), flat.field(1)
+        flat, weights = flat.flatten()  # a null entry has neither
     elif feature.weights is not None:
         weights = pc.list_flatten(_lists(table, feature.weights))
     numbers = None if weights is None else _numbers(weights, feature.weights or feature.name)

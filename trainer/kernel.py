@@ -24,8 +24,6 @@ from trainer.stages import (
     ad_vector,
     add_up,
     ask,
-    beyond,
-    clip,
     feature_gradients,
     look_up,
     mix,
@@ -92,7 +90,7 @@ class _Vectors(NamedTuple):
     gradient: Any  # of each user feature, `stride` apart
     sums: Any  # dense: the sums, then what eta0 is divided by
     whole: Any  # dense: exponents between the two halves of a power
-    delta: Any  # one row's update, for rules that limit it
+    before: Any  # one row before its step, for rules that limit updates
 
 
 @jit
@@ -108,14 +106,12 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
     user, ad, user_mu, ad_mu, bias_state = tables
     touched, vectors = _scratch(u_start, a_start, shape, first, last)
     at, source, weight, share, mu, inverse, c, square = touched
-    where, nu_u, nu_a, gradient, sums, whole, delta = vectors
+    where, nu_u, nu_a, gradient, sums, whole, before = vectors
     bias, bias_sum = bias_state[0], bias_state[1]
-    D, M = shape.user_padded, shape.ad_padded
-    eta0, alpha, beta = splat(f32(rates.eta0)), splat(f32(rates.alpha)), splat(f32(rates.beta))
-    tau, suspect = splat(f32(rates.tau)), f32(rates.tau) * f32(rates.tau) * f32(0.9999)
-    single = shape.user_slots > 0
-    clipped = not single or gradient_limit(rule) < np.inf
-    bad = -1
+    D, M, d, N = shape.user_padded, shape.ad_padded, shape.user, shape.ad
+    alpha, beta = splat(f32(rates.alpha)), splat(f32(rates.beta))
+    single = shape.user_slots > 0  # a constant: the branches below cost nothing
+    even = single and gradient_limit(rule) == np.inf
     for i in range(first, last):
         u0, u1 = slots(u_start, i, shape.user_slots)
         a0, a1 = slots(a_start, i, shape.ad_slots)
@@ -139,87 +135,59 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
             store(nu_u, j, splat(g) * load(nu_u, j))
         for j in range(0, n, WIDTH):
             store(c, j, pull(rule, load(mu, j), load(inverse, j)))
-        x = 0
-        for slot in range(n_u):
-            w = f32(1.0) if single else item(weight, slot)
-            w = clip(gradient, item(source, slot), D, w, rule)
-            put(share, slot, w)
-            add_up(
-                user,
-                item(at, slot),
-                D,
-                gradient,
-                item(source, slot),
-                w,
-                item(c, slot),
-                rule,
-                sums,
-                x,
-            )
-            x += shape.user
-        for slot in range(n_u, n):
-            w = f32(1.0) if single else item(weight, slot)
-            w = clip(nu_u, 0, M, w, rule)
-            put(share, slot, w)
-            add_up(ad, item(at, slot), M, nu_u, 0, w, item(c, slot), rule, sums, x)
-            x += shape.ad
+        x = add_up(
+            user, D, d, (0, n_u), at, source, weight, c, share, gradient, rule, sums, 0, single
+        )
+        x = add_up(ad, M, N, (n_u, n), at, source, weight, c, share, nu_u, rule, sums, x, single)
         bias_sum += abs(np.float64(g))
         put(sums, x, f32(bias_sum))
         slowness(sums, whole, x + SLACK, alpha, beta, constants, rates.reference)
         bias -= np.float64(f32(rates.eta0) / item(sums, x)) * np.float64(g)
-        hit = not np.isfinite(bias)
-        x = 0
-        for slot in range(n_u):
-            w = item(share, slot) if clipped else f32(1.0)
-            s = step(
-                user,
-                item(at, slot),
-                D,
-                gradient,
-                item(source, slot),
-                w,
-                item(c, slot),
-                rule,
-                eta0,
-                sums,
-                x,
-                delta,
-                shape.user,
-            )
-            put(square, slot, s)
-            if not s < suspect:
-                hit |= beyond(user, item(at, slot), D, tau)
-            x += shape.user
-        for slot in range(n_u, n):
-            w = item(share, slot) if clipped else f32(1.0)
-            s = step(
-                ad,
-                item(at, slot),
-                M,
-                nu_u,
-                0,
-                w,
-                item(c, slot),
-                rule,
-                eta0,
-                sums,
-                x,
-                delta,
-                shape.ad,
-            )
-            put(square, slot, s)
-            if not s < suspect:
-                hit |= beyond(ad, item(at, slot), M, tau)
-            x += shape.ad
+        x, hit_u = step(
+            user,
+            D,
+            d,
+            (0, n_u),
+            at,
+            source,
+            share,
+            c,
+            square,
+            gradient,
+            rule,
+            rates,
+            sums,
+            0,
+            before,
+            even,
+        )
+        x, hit_a = step(
+            ad,
+            M,
+            N,
+            (n_u, n),
+            at,
+            source,
+            share,
+            c,
+            square,
+            nu_u,
+            rule,
+            rates,
+            sums,
+            x,
+            before,
+            even,
+        )
         for j in range(0, n, WIDTH):
             store(mu, j, ascend(rule, load(mu, j), load(square, j) * load(inverse, j)))
         write_back(u_row, u0, 0, n_u, user_mu, mu)
         write_back(a_row, a0, n_u, n, ad_mu, mu)
-        if hit:
-            bad = i
-            break
+        if hit_u or hit_a or not np.isfinite(bias):
+            bias_state[0], bias_state[1] = bias, bias_sum
+            return i
     bias_state[0], bias_state[1] = bias, bias_sum
-    return bad
+    return -1
 
 
 @jit
@@ -269,6 +237,7 @@ def _describe(u_weight, u_feature, u0, a_weight, a0, n_u, n, weight, source, inv
         put(inverse, slot, f32(1.0) / f32(shape.user))
     for slot in range(n_u, n):
         put(weight, slot, item(a_weight, a0 + slot - n_u))
+        put(source, slot, 0)
         put(inverse, slot, f32(1.0) / f32(shape.ad))
 
 
@@ -290,7 +259,8 @@ def _scratch(u_start, a_start, shape, first, last):
     numbers, room = room[: 6 * most], room[6 * most :]
     offsets = np.arange(2 * most + shape.features)
     source = offsets[most : 2 * most]
-    for slot in range(most):
+    source[:] = 0
+    for slot in range(most_u):
         source[slot] = slot * stride
     inverse = numbers[3 * most : 4 * most]
     inverse[:most_u] = f32(1.0) / f32(shape.user)

@@ -116,7 +116,7 @@ class Side:
         self.seen[rows] = seen
         order = np.argsort(seen, kind="stable")
         cycles, first = np.unique(seen[order], return_index=True)
-        groups = np.split(rows[order], first[1:])
+        groups = np.split(rows[order], first)[1:]  # none where there are no rows
         self.last = {int(c): [group] for c, group in zip(cycles, groups, strict=True)}
         self.noted = len(rows)
 
@@ -128,7 +128,7 @@ class Side:
                 self.noted -= len(rows)
                 now = rows[self.seen[rows] == seen]
                 stale += [key for row in now.tolist() if (key := self.keys[row]) is not None]
-        return stale
+        return list(dict.fromkeys(stale))  # a cycle may have been noted twice
 
     def _grow(self, needed: int) -> None:
         if needed <= len(self.mu):
@@ -206,7 +206,7 @@ class Model:
         ad, ad_rows = self._gather_side(self.ad, chunk.ad_keys, cycle, mu0, sums_kept)
         scratch = np.zeros((self.shape.features, *user[0].shape[1:]), np.float32)
         bias = self.bias.copy()
-        bias[1] *= sums_kept if self.cycle >= 0 else 1.0
+        bias[1] *= sums_kept ** (cycle - self.cycle) if self.cycle >= 0 else 1.0
         flat_user = np.concatenate([user[0], scratch]).reshape(-1)
         tables = Tables(flat_user, ad[0].reshape(-1), user[1], ad[1], bias)
         for array in tables:

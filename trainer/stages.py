@@ -142,22 +142,51 @@ def feature_gradients(user, where, shape, nu_a, g, gradient):
 
 
 @inlined
+def add_up(
+    table, width, length, slots, at, source, weight, c, share, gradient, rule, sums, x, single
+):
+    """Add |gradient| to the sums of these slots' rows, and copy the sums to sums[x:].
+
+    `share` becomes the weight with which each gradient counts, at most what the rule allows.
+    Returns the end of what was copied. Where features are `single`, all weights are 1.
+    """
+    for slot in range(slots[0], slots[1]):
+        w = f32(1.0) if single else item(weight, slot)
+        w = clip(gradient, item(source, slot), width, w, rule)
+        put(share, slot, w)
+        add_up_row(
+            table,
+            item(at, slot),
+            width,
+            gradient,
+            item(source, slot),
+            w,
+            item(c, slot),
+            rule,
+            sums,
+            x,
+        )
+        x += length
+    return x
+
+
+@inlined
 def clip(gradient, source, width, weight, rule):
-    """The weight with which a gradient counts, so that it is no longer than the rule allows."""
+    """The weight with which a gradient is no longer than the rule allows."""
     limit = gradient_limit(rule)
     if limit < np.inf:
         total = splat(f32(0.0))
         for j in range(0, width, WIDTH):
             total = fma(load(gradient, source + j), load(gradient, source + j), total)
-        norm = weight * np.sqrt(lane_sum(total))
-        if norm > limit:
-            return weight * (limit / norm)
+        square = weight * weight * lane_sum(total)
+        if square > limit * limit:
+            return weight * (limit / np.sqrt(square))
     return weight
 
 
 @inlined
-def add_up(table, at, width, gradient, source, weight, c, rule, sums, x):
-    """Add |gradient| to one row's sums, and copy them to sums[x:]."""
+def add_up_row(table, at, width, gradient, source, weight, c, rule, sums, x):
+    """`add_up` for one row. A sum is a compensated pair, so that small steps are never lost."""
     w, c = splat(weight), splat(c)
     for j in range(0, width, WIDTH):
         g = absolute(sense(rule, c, load(table, at + j), w * load(gradient, source + j)))
@@ -188,37 +217,99 @@ def slowness(sums, whole, n, alpha, beta, constants, reference):
 
 
 @inlined
-def step(table, at, width, gradient, source, weight, c, rule, eta0, slowness, x, delta, length):
-    """Move one row; return its squared norm afterwards."""
+def step(
+    table,
+    width,
+    length,
+    slots,
+    at,
+    source,
+    share,
+    c,
+    square,
+    gradient,
+    rule,
+    rates,
+    slowness,
+    x,
+    before,
+    even,
+):
+    """Move the rows of these slots; `square` becomes their squared norms.
+
+    Returns the end of their part of `slowness`, and whether some entry is not below tau. Where
+    shares are `even`, all are 1.
+    """
+    eta0, tau = splat(f32(rates.eta0)), f32(rates.tau)
+    beyond = False
+    for slot in range(slots[0], slots[1]):
+        w = f32(1.0) if even else item(share, slot)
+        norm2 = step_row(
+            table,
+            item(at, slot),
+            width,
+            gradient,
+            item(source, slot),
+            w,
+            item(c, slot),
+            rule,
+            eta0,
+            slowness,
+            x,
+            before,
+        )
+        norm2 = hold(table, item(at, slot), width, norm2, norm_limit(rule, f32(length)))
+        put(square, slot, norm2)
+        if not norm2 < tau * tau * f32(0.9999):  # an entry may be beyond tau, or NaN: look
+            beyond |= reaches(table, item(at, slot), width, splat(tau))
+        x += length
+    return x, beyond
+
+
+@inlined
+def step_row(table, at, width, gradient, source, weight, c, rule, eta0, slowness, x, before):
+    """Move one row; return its squared norm."""
     w, c = splat(weight), splat(c)
-    total = splat(f32(0.0))
     relative, most = update_limit(rule)
-    if most < np.inf:
-        strain = splat(f32(1.0))
-        for j in range(0, width, WIDTH):
-            theta = load(table, at + j)
-            new = move(rule, c, theta, w * load(gradient, source + j), eta0, load(slowness, x + j))
-            store(delta, j, new - theta)
+    total = excess = splat(f32(0.0))
+    for j in range(0, width, WIDTH):
+        theta = load(table, at + j)
+        new = move(rule, c, theta, w * load(gradient, source + j), eta0, load(slowness, x + j))
+        store(table, at + j, new)
+        total = fma(new, new, total)
+        if most < np.inf:
+            store(before, j, theta)
             allowed = fma(splat(relative), absolute(theta), splat(most))
-            strain = larger(absolute(new - theta) / allowed, strain)
-        scale = splat(f32(1.0) / lane_max(strain))
-        for j in range(0, width, WIDTH):
-            theta = fma(scale, load(delta, j), load(table, at + j))
-            store(table, at + j, theta)
-            total = fma(theta, theta, total)
-    else:
-        for j in range(0, width, WIDTH):
-            g = w * load(gradient, source + j)
-            theta = move(rule, c, load(table, at + j), g, eta0, load(slowness, x + j))
-            store(table, at + j, theta)
-            total = fma(theta, theta, total)
-    return hold(table, at, width, lane_sum(total), norm_limit(rule, f32(length)))
+            excess = larger(absolute(new - theta) - allowed, excess)
+    if most < np.inf and lane_max(excess) > f32(0.0):
+        return shorten(table, at, width, before, relative, most)
+    return lane_sum(total)
+
+
+@inlined
+def shorten(table, at, width, before, relative, most):
+    """Scale a row's update down until no entry moves too far; return the squared norm."""
+    strain = splat(f32(1.0))
+    for j in range(0, width, WIDTH):
+        theta = load(before, j)
+        allowed = fma(splat(relative), absolute(theta), splat(most))
+        strain = larger(absolute(load(table, at + j) - theta) / allowed, strain)
+    scale, total = splat(f32(1.0) / lane_max(strain)), splat(f32(0.0))
+    for j in range(0, width, WIDTH):
+        theta = load(before, j)
+        new = fma(scale, load(table, at + j) - theta, theta)
+        store(table, at + j, new)
+        total = fma(new, new, total)
+    return lane_sum(total)
 
 
 @inlined
 def hold(table, at, width, square, limit):
-    """Scale a row back to the largest squared norm that the rule allows."""
-    if square > limit:
+    """Scale a row back to the largest squared norm that the rule allows.
+
+    A norm that is not finite stays as it is, for the check against tau to find.
+    """
+    if limit < square < np.inf:
         shrink = splat(np.sqrt(limit / square))
         for j in range(0, width, WIDTH):
             store(table, at + j, shrink * load(table, at + j))
@@ -227,7 +318,7 @@ def hold(table, at, width, square, limit):
 
 
 @inlined
-def beyond(table, at, width, tau):
+def reaches(table, at, width, tau):
     """Whether some entry of the row is not below tau in size (NaN counts)."""
     for j in range(0, width, WIDTH):
         if any_not_below(absolute(load(table, at + j)), tau):

@@ -2,13 +2,16 @@
 
 import click
 
-from orchestrator.commands import config, data, describe, log, replay, run
+from orchestrator.commands import bound, config, data, describe, log, replay, report, run, score
 
 COMMANDS: tuple[click.Command, ...] = (
     run.command,
     describe.command,
     config.command,
     log.command,
+    report.command,
     replay.command,
+    score.command,
+    bound.command,
     data.command,
 )

@@ -1,0 +1,113 @@
+"""`holdfast bound`: rho0 of a config's geometry, and the search for k around it."""
+
+import json
+
+import click
+import numpy as np
+
+from divergence.bound import VISIBLE, rho0, smallest_sufficient
+from divergence.errors import InputError
+from orchestrator.bound_search import bounded_arms, losses_by_k, middle_setting
+from orchestrator.commands.options import config_argument, set_option
+from orchestrator.config import RunConfig, feature_spec
+from orchestrator.config_file import load_config
+from orchestrator.line import model_config
+from orchestrator.sources.opening import open_source
+from orchestrator.sources.protocol import Source
+from trainer.chunk import Chunk, compile_chunk
+
+KS = "0.03,0.1,0.3,1,2,3,4,5,6,7,8,9,10"
+
+
+@click.command("bound", epilog="Example: holdfast bound configs/quickstart.yaml --search")
+@config_argument
+@set_option
+@click.option("--search", "wanted", is_flag=True, help="Also train with rho = k * rho0, each k.")
+@click.option("--k", "ks_text", default=KS, show_default=True, help="The multiples to try.")
+@click.option("--arm", help="Whose rule and ranges. Default: the first arm with a bound.")
+@click.option("--cycles", default=32, show_default=True, type=click.IntRange(min=2))
+@click.option("--visible", default=VISIBLE, show_default=True, type=click.FloatRange(min=0),
+              help="The share of the log-loss that a gain must exceed.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def command(
+    config_path: str,
+    assignments: tuple[str, ...],
+    wanted: bool,
+    ks_text: str,
+    arm: str | None,
+    cycles: int,
+    visible: float,
+    as_json: bool,
+) -> None:
+    """Print the heuristic bound rho0 for CONFIG, and search for the k to multiply it with.
+
+    The search trains one line of models for each k with the setting in the middle of the arm's
+    ranges, and picks the smallest k that no larger one improves visibly: by more than --visible of
+    the log-loss and two standard errors, over the second half of the cycles.
+    """
+    config = load_config(config_path, assignments)
+    ks = _multiples(ks_text)
+    source = open_source(config.source, feature_spec(config.features))
+    shape = model_config(config, source.spec).shape
+    found: dict[str, object] = {"d": shape.user, "N": shape.ad, "rho0": rho0(shape.ad)}
+    if not as_json:
+        click.echo(f"user vectors have {shape.user} entries, ad vectors {shape.ad}")
+        click.echo(f"rho0 = {rho0(shape.ad):.6g}")
+    if wanted:
+        found |= _search(config, source, ks, arm, cycles, visible, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(found))
+
+
+def _multiples(text: str) -> list[float]:
+    try:
+        ks = sorted({float(k) for k in text.split(",")})
+    except ValueError:
+        raise InputError(f"--k {text}: must be numbers with commas between them") from None
+    if not (ks[0] > 0 and np.isfinite(ks[-1])):
+        raise InputError(f"--k {text}: every k must be > 0 and finite")
+    return ks
+
+
+def _search(
+    config: RunConfig,
+    source: Source,
+    ks: list[float],
+    arm_name: str | None,
+    cycles: int,
+    visible: float,
+    quiet: bool,
+) -> dict[str, object]:
+    arms = {arm.name: arm for arm in bounded_arms(config)}
+    if not arms or (arm_name is not None and arm_name not in arms):
+        known = ", ".join(arms) or "none"
+        raise InputError(f"--arm {arm_name}: must have a rule with a bound rho; those are: {known}")
+    arm = arms[arm_name] if arm_name else next(iter(arms.values()))
+    chunks = _chunks(source, cycles)
+    setting = middle_setting(config, arm, rho0(model_config(config, source.spec).shape.ad))
+    with click.progressbar(length=len(ks), label="training", hidden=quiet) as bar:
+        losses = losses_by_k(config, arm, source.spec, chunks, ks, lambda k: bar.update(1))
+    settled = {k: series[len(series) // 2 :] for k, series in losses.items()}
+    chosen = smallest_sufficient(settled, visible)
+    means = {k: float(np.mean(series)) for k, series in settled.items()}
+    if not quiet:
+        click.echo(f"{arm.name}, eta0={setting.eta0:g} alpha={setting.alpha:g} "
+                   f"beta={setting.beta:g}, log-loss of cycles {cycles // 2} on:")  # fmt: skip
+        for k, mean in means.items():
+            told = f"{mean:.6f}" if np.isfinite(mean) else "diverged"
+            click.echo(f"  k = {k:<6g} {told}{'  <- chosen' if k == chosen else ''}")
+    finite = {k: mean if np.isfinite(mean) else None for k, mean in means.items()}
+    return {"arm": arm.name, "k": chosen, "logloss": finite}
+
+
+def _chunks(source: Source, cycles: int) -> list[Chunk]:
+    chunks = []
+    for cycle in range(cycles):
+        events = source.events(cycle)
+        if events is None:
+            break
+        if len(events.table):
+            chunks.append(compile_chunk(events.table, source.spec))
+    if len(chunks) < 2:
+        raise InputError(f"the search for k needs two cycles with events, but has {len(chunks)}")
+    return chunks

@@ -1,0 +1,60 @@
+"""`holdfast report`: the retained fraction and every figure of the paper, from any run."""
+
+import json
+
+import click
+
+from divergence.errors import InputError
+from orchestrator.commands.options import json_option
+
+
+@click.command("report", epilog="Example: holdfast report runs/seed-1 runs/seed-2 --out report")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--out", metavar="DIR",
+              help="Where to write. Default: into RUN; of several runs, ./report.")  # fmt: skip
+@click.option("--baseline", metavar="ARM",
+              help="What others are compared with. Default: the first arm with l2.")  # fmt: skip
+@click.option("--challenger", metavar="ARM",
+              help="Stands for the paper's rule. Default: the first entropic arm.")  # fmt: skip
+@click.option("--aborts", metavar="N", default=0, type=click.IntRange(min=0),
+              help="Train N aborted instances of each run again, to show their vectors; they are "
+              "kept for later reports.")  # fmt: skip
+@json_option
+def command(
+    runs: tuple[str, ...],
+    out: str | None,
+    baseline: str | None,
+    challenger: str | None,
+    aborts: int,
+    as_json: bool,
+) -> None:
+    """Write report.html, figures/ and tables of one or several runs, and show a summary.
+
+    From the journals alone, at any time: also of a run that goes on.
+    """
+    from rich.console import Console
+
+    from orchestrator.report.aborts import kept
+    from orchestrator.report.load import load_runs
+    from orchestrator.report.output import Output
+    from orchestrator.report.terminal import summary, summary_data
+    from orchestrator.report.write import compute, write
+    from orchestrator.store import open_store
+
+    loaded = load_runs(runs)
+    output = Output(out or (runs[0] if len(set(runs)) == 1 else "report"))
+    if aborts:
+        from orchestrator.report.retrain import keep_aborts  # loads the kernels
+
+        for line in keep_aborts(loaded.runs, aborts, output):
+            click.echo(f"holdfast: {line}", err=True)
+    report = compute(loaded, kept(open_store(output.uri), loaded.runs), baseline, challenger)
+    written = write(report, output)
+    if as_json:
+        click.echo(json.dumps(summary_data(report.study, report.sections), ensure_ascii=False))
+    else:
+        console = Console(width=None if Console().is_terminal else 160)
+        console.print(summary(report.study, report.sections, report.refused))
+        click.echo(f"report: {output.uri}/report.html ({len(written)} files)")
+    if report.refused:
+        raise InputError("\n".join(report.refused))

@@ -1,0 +1,34 @@
+"""All sections of the report, in order."""
+
+from collections.abc import Sequence
+
+from orchestrator.report.aborts import Abort
+from orchestrator.report.section import Section
+from orchestrator.report.sections.bound import bound
+from orchestrator.report.sections.duel import duel
+from orchestrator.report.sections.lift import lift
+from orchestrator.report.sections.losses import losses
+from orchestrator.report.sections.norms import norms
+from orchestrator.report.sections.retained import retained
+from orchestrator.report.sections.rules import rules
+from orchestrator.report.sections.scatter import scatter
+from orchestrator.report.sections.space import space
+from orchestrator.report.study import Study
+
+
+def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ...]:
+    """What can be shown of these runs; of runs without cycles, the bound alone."""
+    if not study.shown:
+        return (bound(study),)
+    found = (
+        retained(study),
+        norms(study),
+        lift(study),
+        duel(study),
+        scatter(aborts),
+        bound(study),
+        rules(study),
+        losses(study),
+        space(study),
+    )
+    return tuple(section for section in found if section is not None)

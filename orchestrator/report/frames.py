@@ -1,0 +1,101 @@
+"""Records as tables: a row for each run, arm and cycle, and a row for each instance."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from orchestrator.record import CycleRecord, champion, tally
+from orchestrator.report.load import Run
+from trainer.setting import PARAMETERS
+
+WHOLE = ("seed", "cycle", "events", "clicks", "launched", "retained", "diverged", "failed", "late",
+         "useful", "caution", "winner", "instance", "events_done", "tries",
+         "diverged_event")  # fmt: skip
+TEXT = ("run", "arm", "rule", "started", "status", "diverged_feature", "diverged_value", "reason")
+
+CYCLES = ("run", "seed", "arm", "rule", "cycle", "started", "events", "clicks", "constant_logloss",
+          "launched", "retained", "diverged", "failed", "late", "useful", "retained_fraction",
+          "useful_fraction", "caution", "winner", *PARAMETERS, "logloss", "served_logloss",
+          "max_inf", "mean_top10_inf", "max_msqr", "seconds", "train_seconds")  # fmt: skip
+INSTANCES = ("run", "arm", "cycle", "instance", *PARAMETERS, "status", "won", "logloss", "events",
+             "events_done", "seconds", "tries", "diverged_event", "diverged_feature",
+             "diverged_value", "diverged_norm", "reason")  # fmt: skip
+
+
+def cycles_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row per run, arm and cycle, in that order; the setting is the winner's.
+
+    Both fractions are over the instances that divergence decided: failed and late ones are columns
+    of their own.
+    """
+    return _frame((_cycle_row(*entry) for entry in _records(runs)), CYCLES)
+
+
+def instances_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row per instance, in the order of the cycles."""
+    rows = (row for run, _, record in _records(runs) for row in _instance_rows(run, record))
+    return _frame(rows, INSTANCES)
+
+
+def _records(runs: Iterable[Run]) -> Iterator[tuple[Run, str, CycleRecord]]:
+    for run in runs:
+        rules = {arm.name: arm.rule.name for arm in run.config.arms}
+        for arm, records in run.records.items():
+            for record in records:
+                yield run, rules[arm], record
+
+
+def _cycle_row(run: Run, rule: str, record: CycleRecord) -> tuple[Any, ...]:
+    count, best, norms = tally(record), champion(record), record.norms
+    decided = count.retained + count.diverged
+    row = {
+        "run": run.name,
+        "rule": rule,
+        "useful_fraction": count.useful / decided if decided else None,
+        "logloss": best.logloss if best else None,
+        "max_inf": norms.max_inf if norms else None,
+        "mean_top10_inf": norms.top10_inf if norms else None,
+        "max_msqr": norms.max_msqr if norms else None,
+        "seconds": record.timings.get("cycle"),
+        "train_seconds": sum(outcome.seconds for outcome in record.outcomes),
+        **asdict(count),
+        **(asdict(best.setting) if best else {}),
+    }
+    for name in ("seed", "arm", "cycle", "started", "caution", "winner", "served_logloss"):
+        row[name] = getattr(record, name)
+    for name in ("events", "clicks", "constant_logloss"):
+        row[name] = getattr(record.chunk, name)
+    return tuple(row.get(name) for name in CYCLES)
+
+
+def _instance_rows(run: Run, record: CycleRecord) -> Iterator[tuple[Any, ...]]:
+    for one in record.outcomes:
+        lost = one.divergence
+        yield (
+            run.name,
+            record.arm,
+            record.cycle,
+            one.instance,
+            *(getattr(one.setting, name) for name in PARAMETERS),
+            one.status.value,
+            one.instance == record.winner,
+            one.logloss,
+            record.chunk.events,
+            one.events_done,
+            one.seconds,
+            one.tries,
+            lost.event if lost else None,
+            lost.feature if lost else None,
+            lost.value if lost else None,
+            lost.norm if lost else None,
+            one.reason,
+        )
+
+
+def _frame(rows: Iterable[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
+    """Types that depend on the column alone, so that an empty or odd run has the same ones."""
+    kinds = dict.fromkeys(WHOLE, "Int64") | dict.fromkeys(TEXT, "str") | {"won": "bool"}
+    frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
+    return frame.astype({name: kinds.get(name, "float64") for name in columns})

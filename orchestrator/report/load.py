@@ -1,0 +1,90 @@
+"""Runs as their journals tell them, at any time, also while they go on."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from divergence.errors import InputError
+from orchestrator.config import RunConfig
+from orchestrator.journal import cycles_of, read_record
+from orchestrator.record import CycleRecord, DamagedError
+from orchestrator.run_folder import run_config
+from orchestrator.store import LocalStore, Store, open_store
+
+READERS = 16
+"""Records asked for at a time: an object store answers each after some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run: every record that can be read, oldest first, and a line for each that cannot."""
+
+    name: str
+    uri: str
+    config: RunConfig
+    records: Mapping[str, tuple[CycleRecord, ...]]
+    """By arm, in the order of the config; an arm may have none."""
+    faults: tuple[str, ...]
+
+    @property
+    def cycles(self) -> int:
+        """How many cycles any arm has a sound record of."""
+        return len({record.cycle for records in self.records.values() for record in records})
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The runs that could be read, and why the others could not."""
+
+    runs: tuple[Run, ...]
+    refused: tuple[str, ...]
+
+
+def load_runs(uris: Sequence[str]) -> Loaded:
+    """Read every run; InputError, with all reasons, where none can be."""
+    runs, refused = [], []
+    unique = list(dict.fromkeys(uris))
+    for uri, name in zip(unique, names_of(unique), strict=True):
+        try:
+            runs.append(load_run(open_store(uri), name))
+        except InputError as error:
+            refused.append(str(error))
+    if not runs:
+        raise InputError("\n".join(refused))
+    return Loaded(tuple(runs), tuple(refused))
+
+
+def load_run(store: Store, name: str) -> Run:
+    """A run's config and all its records."""
+    config = run_config(store)
+    records: dict[str, tuple[CycleRecord, ...]] = {}
+    faults: list[str] = []
+    # Of a local folder, reading is all decoding, which threads would only slow down.
+    with ThreadPoolExecutor(1 if isinstance(store, LocalStore) else READERS) as readers:
+        for arm in (arm.name for arm in config.arms):
+            tasks = [(store, arm, cycle) for cycle in cycles_of(store, arm)]
+            found = list(readers.map(_read, tasks))
+            records[arm] = tuple(entry for entry in found if isinstance(entry, CycleRecord))
+            faults += [entry for entry in found if isinstance(entry, str)]
+    if not any(records.values()):
+        faults.append(f"{store.uri}: has no committed cycle yet")
+    return Run(name, store.uri, config, records, tuple(faults))
+
+
+def names_of(uris: Sequence[str]) -> list[str]:
+    """Short names that tell the runs apart: as many last parts of their paths as it takes."""
+    parts = [PurePosixPath(uri.rstrip("/")).parts or ("run",) for uri in uris]
+    longest = max(map(len, parts), default=1)
+    for length in range(1, longest + 1):
+        names = ["/".join(part[-length:]).strip("/") for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return list(uris)
+
+
+def _read(task: tuple[Store, str, int]) -> CycleRecord | str:
+    try:
+        return read_record(*task)
+    except (DamagedError, InputError) as fault:
+        return str(fault)

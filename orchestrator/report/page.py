@@ -1,0 +1,179 @@
+"""The report as one page: no network, no library, nothing that a run's own texts could execute."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from orchestrator.report.chart import Chart
+from orchestrator.report.section import Cell, Grid, Section
+from orchestrator.report.verdict import Finding, Verdict, over_runs
+
+SCRIPTS = ("scale.js", "marks.js", "chart.js", "table.js")
+DIGITS = 5
+"""Of the numbers that the page's charts hold; the Parquet files have them all."""
+BADGES = {
+    Verdict.AGREES: ("agrees", "✓"),
+    Verdict.DISAGREES: ("disagrees", "✗"),
+    Verdict.OPEN: ("open", "?"),
+}
+
+
+def page(title: str, head: str, sections: Sequence[Section], foot: str) -> str:
+    """The whole document; `head` and `foot` are HTML."""
+    style = _asset("page.css")
+    script = "\n".join(_asset(name).replace('"use strict";\n', "") for name in SCRIPTS)
+    script = f'"use strict";\n{script}'
+    charts = [as_data(chart) for section in sections for chart in section.charts]
+    return Template(_asset("page.html")).substitute(
+        title=escape(title),
+        head=head + _overview(sections),
+        main="\n".join(_section(number, one) for number, one in enumerate(sections, 1)),
+        foot=foot,
+        charts=json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        style=style,
+        style_hash=_hash(style),
+        script=script,
+        script_hash=_hash(script),
+    )
+
+
+def as_data(chart: Chart) -> dict[str, Any]:
+    """A chart as the page's script takes it; a number that is not finite is null."""
+    data: dict[str, Any] = _plain(chart)
+    for panel, drawn in zip(data["panels"], chart.panels, strict=True):
+        for mark, kind in zip(panel["marks"], drawn.marks, strict=True):
+            mark["kind"] = type(kind).__name__.lower()
+    return data
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, float):
+        short = float(f"{value:.{DIGITS}g}")
+        if not np.isfinite(short):
+            return None
+        return int(short) if short == int(short) and abs(short) < 1e15 else short
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    """The claims, each with its verdict."""
+    rows = []
+    for number, section in enumerate(sections, 1):
+        verdict, told = over_runs(section.findings)
+        if verdict is not None:
+            rows.append(
+                f'<tr><td><a href="#{section.key}">{number}. {escape(section.title)}</a></td>'
+                f"<td>{escape(section.claim)}</td><td>{_badge(verdict)} {escape(told)}</td></tr>"
+            )
+    if not rows:
+        return ""
+    return (
+        '<div class="table claims"><table><thead><tr><th></th><th>the paper</th><th>these runs</th>'
+        f"</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _section(number: int, section: Section) -> str:
+    verdict, _ = over_runs(section.findings)
+    several = len({finding.run for finding in section.findings}) > 1
+    parts = [
+        f'<section id="{section.key}"><h2>{number}. {escape(section.title)} '
+        f"{_badge(verdict) if verdict else ''}</h2>",
+        f'<dl class="says"><dt>the paper</dt><dd>{escape(section.claim)}</dd>',
+        *(_finding(finding, several) for finding in section.findings),
+        "</dl>",
+        *map(_figure, section.charts),
+        *map(_table, section.tables),
+    ]
+    if section.note:
+        note = escape(section.note)
+        parts.append(f"<details><summary>How this was computed</summary><p>{note}</p></details>")
+    return "\n".join([*parts, "</section>"])
+
+
+def _finding(finding: Finding, several: bool) -> str:
+    name = escape(finding.run) if several else "here"
+    badge = _badge(finding.verdict) if finding.verdict else ""
+    statements = "".join(
+        f"<li>{_badge(one.verdict, short=True)} {escape(one.text)}</li>"
+        for one in finding.statements
+    )
+    listed = f'<ul class="statements">{statements}</ul>' if statements else ""
+    return f"<dt>{name}</dt><dd>{escape(finding.text)} {badge}{listed}</dd>"
+
+
+def _badge(verdict: Verdict, short: bool = False) -> str:
+    kind, sign = BADGES[verdict]
+    text = sign if short else f"{sign} {verdict.value}"
+    return f'<span class="badge {kind}" title="{verdict.value}">{text}</span>'
+
+
+def _figure(chart: Chart) -> str:
+    kind = "panels" if chart.wide or len(chart.panels) == 1 else "panels aside"
+    return (
+        f'<figure id="chart-{chart.key}"><h3>{escape(chart.title)}</h3>'
+        f'<div class="legend"></div><div class="{kind}"></div>'
+        f'<figcaption>{escape(chart.caption)} <span class="hint">Drag to zoom, double-click for '
+        "the whole view.</span></figcaption></figure>"
+    )
+
+
+def _table(grid: Grid) -> str:
+    grid = without_run(grid)
+    heads = "".join(
+        f'<th scope="col"><button type="button">{escape(name)}</button></th>'
+        if name
+        else "<th></th>"
+        for name in grid.columns
+    )
+    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in grid.rows)
+    caption = escape(f"{grid.title}. {grid.note}".strip())
+    return (
+        f'<div class="table"><table class="sortable"><caption>{caption}</caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def without_run(grid: Grid) -> Grid:
+    """The table less its first column where that names the same run in every row."""
+    if grid.columns[0] != "run" or len({row[0] for row in grid.rows}) > 1:
+        return grid
+    return replace(grid, columns=grid.columns[1:], rows=tuple(row[1:] for row in grid.rows))
+
+
+def _cell(cell: Cell) -> str:
+    order = "" if cell.order is None else f' data-order="{_order(cell.order)}"'
+    if cell.tone is not None:
+        swatch = f'<span class="swatch tone-{cell.tone % 8}"></span>'
+        return f'<td class="name">{swatch}{escape(cell.text)}</td>'
+    value, bracket, interval = cell.text.partition(" (")
+    below = f"<small>{escape(bracket.strip() + interval)}</small>" if bracket else ""
+    return f"<td{order}>{escape(value)}{below}</td>"
+
+
+def _order(value: float) -> str:
+    return f"{value:.10g}" if np.isfinite(value) else "-Infinity"
+
+
+def _asset(name: str) -> str:
+    return (files("orchestrator.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """What the page's own policy lets run: these bytes and no others."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,169 @@
+"""Charts as SVG files, for papers and talks."""
+
+from io import BytesIO
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+    PercentFormatter,
+)
+
+from orchestrator.report.chart import (
+    Axis,
+    Bars,
+    Cells,
+    Chart,
+    Dots,
+    Level,
+    Line,
+    Mark,
+    Panel,
+    Span,
+    Tone,
+)
+
+COLOURS = ("#0072b2", "#d97706", "#009272", "#b5578c", "#2f9bd6", "#b23a00", "#8a7a00", "#6b4fb3")
+QUIET, LOSS = "#5b6470", "#c2410c"
+ROW = 2.5
+"""Inches of a row of panels, its labels included."""
+STYLE: dict[Any, Any] = {
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "svg.hashsalt": "holdfast",
+    "path.simplify_threshold": 0.3,
+}
+
+
+def svg(chart: Chart) -> bytes:
+    """The chart as an SVG file: the same bytes for the same chart."""
+    with matplotlib.rc_context(STYLE):
+        figure, grid = _sheet(chart)
+        for axes, panel in zip(grid, chart.panels, strict=True):
+            _draw(axes, panel)
+        _legend(figure, chart)
+        inch = 1 / figure.get_figheight()
+        figure.text(0.01, 1 - 0.1 * inch, chart.title, va="top", fontsize=11)
+        file = BytesIO()
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+def _sheet(chart: Chart) -> tuple[Figure, list[Axes]]:
+    """Axes at fixed places: finding them by what they hold takes longer than all the drawing."""
+    columns = 1 if chart.wide else min(2, len(chart.panels))
+    rows = -(-len(chart.panels) // columns)
+    width = 9.0 if columns == 2 or chart.wide else 5.5
+    left = 1.4 if any(panel.y.names for panel in chart.panels) else 0.75
+    panel_width = (width - 0.15) / columns - left
+    height = 0.45 + ROW * rows + 0.4
+    figure = Figure(figsize=(width, height))
+    FigureCanvasSVG(figure)
+    places = [divmod(i, columns) for i in range(len(chart.panels))]
+    corners = [
+        (left + column * (panel_width + left), height - 0.45 - ROW * (row + 1) + 0.5)
+        for row, column in places
+    ]
+    size = panel_width / width, (ROW - 0.8) / height
+    return figure, [figure.add_axes((x / width, y / height, *size)) for x, y in corners]
+
+
+def colour(tone: Tone) -> str:
+    """An arm's colour, the same as on the page."""
+    if isinstance(tone, int):
+        return COLOURS[tone % len(COLOURS)]
+    return LOSS if tone == "accent" else QUIET
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    axes.set_title(panel.title, color=QUIET)
+    bars = [mark for mark in panel.marks if isinstance(mark, Bars)]
+    for mark in panel.marks:
+        if isinstance(mark, Bars):
+            size = 0.8 / len(bars)
+            places = np.arange(len(mark.values)) - 0.4 + size * (bars.index(mark) + 0.5)
+            axes.barh(places, mark.values, size * 0.92, color=colour(mark.tone))
+        else:
+            _mark(axes, panel, mark)
+    _scale(axes, panel.x, "x")
+    _scale(axes, panel.y, "y")
+    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+
+
+def _mark(axes: Axes, panel: Panel, mark: Mark) -> None:
+    if isinstance(mark, Line):
+        width, alpha = (0.6, 0.35) if mark.faint else (1.6, 1.0)
+        sign = "o" if mark.dots else ""
+        axes.plot(
+            mark.x, mark.y, color=colour(mark.tone), lw=width, alpha=alpha, marker=sign, ms=3.5
+        )
+        _edges(axes, panel, mark)
+    elif isinstance(mark, Dots):
+        x, y = np.clip(mark.x, panel.x.low, panel.x.high), mark.y
+        axes.scatter(x, y, s=5, color=colour(mark.tone), alpha=0.6, lw=0, rasterized=len(x) > 500)
+    elif isinstance(mark, Cells):
+        boxes = [Rectangle((a, c), b - a, d - c) for a, b, c, d in mark.bounds]
+        shades = [(*matplotlib.colors.to_rgb(LOSS), 0.04 + 0.96 * s) for s in mark.shade]
+        axes.add_collection(PatchCollection(boxes, facecolors=shades, lw=0))
+    elif isinstance(mark, Level):
+        line = axes.axhline if mark.along == "x" else axes.axvline
+        line(mark.at, color=QUIET, lw=0.8, ls=(0, (4, 4)))
+    elif isinstance(mark, Span):
+        axes.axvspan(mark.low, mark.high, color=QUIET, alpha=0.12, lw=0)
+        axes.text(mark.low, 1, f" {mark.text}", transform=axes.get_xaxis_transform(), va="top")
+
+
+def _edges(axes: Axes, panel: Panel, line: Line) -> None:
+    """Small triangles for what lies beyond the scale."""
+    for beyond, at, sign in (
+        (line.y > panel.y.high, panel.y.high, "^"),
+        (line.y < panel.y.low, panel.y.low, "v"),
+    ):
+        x = line.x[beyond][:80]
+        axes.plot(x, np.full(len(x), at), sign, ms=3, color=colour(line.tone), clip_on=False)
+
+
+def _scale(axes: Axes, axis: Axis, which: str) -> None:
+    part = axes.xaxis if which == "x" else axes.yaxis
+    getattr(axes, f"set_{which}scale")("log" if axis.log else "linear")
+    getattr(axes, f"set_{which}label")(axis.label)
+    if axis.names:
+        part.set_ticks(list(range(len(axis.names))), [name[:24] for name in axis.names])
+        axes.set_ylim(axis.high, axis.low)
+        return
+    getattr(axes, f"set_{which}lim")(axis.low, axis.high)
+    if axis.unit == "%":
+        part.set_major_formatter(PercentFormatter(1.0))
+    elif axis.log:
+        span = axis.high / axis.low
+        subs = (1.0,) if span > 1e4 else (1.0, 2.0, 5.0)
+        part.set_major_locator(LogLocator(subs=subs) if span > 8 else MaxNLocator(nbins=5))
+        part.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        part.set_minor_locator(NullLocator())
+    else:
+        part.set_major_locator(MaxNLocator(nbins=6, integer=axis.unit == "cycle"))
+
+
+def _legend(figure: Figure, chart: Chart) -> None:
+    tones: dict[str, Tone] = {}
+    for panel in chart.panels:
+        for mark in panel.marks:
+            if isinstance(mark, Line | Dots | Bars):
+                tones[mark.name] = mark.tone
+    if len(tones) > 1:
+        handles = [Line2D([], [], color=colour(tone), lw=2) for tone in tones.values()]
+        figure.legend(handles, list(tones), loc="lower left", ncols=6, frameon=False)

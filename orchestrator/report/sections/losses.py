@@ -1,0 +1,143 @@
+"""Why instances were lost, where divergence began, and what stopping at once has saved."""
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.report.chart import Axis, Bars, Chart, Line, Panel, numbers
+from orchestrator.report.load import Run
+from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.sections.rules import pace
+from orchestrator.report.study import Study
+from orchestrator.report.verdict import Finding
+
+CAUSES = ("diverged", "failed", "late")
+MOST_FEATURES = 10
+
+
+def losses(study: Study) -> Section:
+    """Causes by arm, features that diverge first, how far into the chunk, CPU saved."""
+    return Section(
+        key="losses",
+        title="What was lost, and where it began",
+        claim="The paper gives no numbers for this: it aborts an instance at the first vector with "
+        "‖v‖∞ ≥ τ.",
+        findings=tuple(_finding(study, run) for run in study.shown),
+        charts=tuple(chart for chart in (_features(study), _depths(study)) if chart.panels),
+        tables=(_causes(study),),
+        note="CPU saved: the events that aborted instances did not train on, at the median pace of "
+        "the retained instances of the same arm and cycle, as a share of what training would have "
+        "taken without aborts.",
+    )
+
+
+def saved_seconds(instances: pd.DataFrame) -> float:
+    """What aborts saved of an arm's training time."""
+    aborted = instances[instances["status"] == "diverged"]
+    left = (aborted["events"] - aborted["events_done"]).astype(float)
+    whole = pace(instances)
+    by_cycle = whole.groupby(instances.loc[whole.index, "cycle"]).median()
+    usual = whole.median() if len(whole) else np.nan
+    return float((left * aborted["cycle"].map(by_cycle).astype(float).fillna(usual)).sum())
+
+
+def _finding(study: Study, run: Run) -> Finding:
+    rows = pd.concat([study.instances_of(run, arm) for arm in run.records])
+    count = rows["status"].value_counts()
+    lost = rows[rows["status"] == "diverged"]
+    told = ", ".join(f"{count.get(cause, 0):,} {cause}" for cause in CAUSES)
+    text = f"Of {len(rows):,} instances {told}."
+    if len(lost):
+        first = lost["diverged_feature"].value_counts()
+        depth = (lost["diverged_event"].astype(float) / lost["events"].astype(float)).median()
+        spent = float(rows["seconds"].sum())
+        saved = sum(saved_seconds(study.instances_of(run, arm)) for arm in run.records)
+        share = saved / (spent + saved) if spent + saved > 0 else 0.0
+        text += (
+            f" {first.index[0]} was the first to diverge in {first.iloc[0] / len(lost):.0%} of "
+            f"the cases, half of them within {depth:.0%} of the chunk; stopping at once saved "
+            f"{share:.1%} of the training time."
+        )
+    return Finding(text, None, run.name)
+
+
+def _causes(study: Study) -> Grid:
+    rows = []
+    for run in study.shown:
+        for arm in run.records:
+            mine = study.instances_of(run, arm)
+            count = mine["status"].value_counts()
+            spent, saved = float(mine["seconds"].sum()), saved_seconds(mine)
+            depth = mine["diverged_event"].astype(float) / mine["events"].astype(float)
+            rows.append(
+                (
+                    Cell(run.name),
+                    Cell(arm, tone=study.arms.index(arm)),
+                    number(len(mine), ",.0f"),
+                    *(number(count.get(cause, 0), ",.0f") for cause in CAUSES),
+                    number(100 * depth.median(), ".0f", "%"),
+                    number(spent, ",.1f"),
+                    number(saved, ",.1f"),
+                    number(100 * saved / (spent + saved) if spent + saved else 0, ".1f", "%"),
+                )
+            )
+    columns = ("run", "arm", "instances", *CAUSES, "median depth of an abort",
+               "CPU spent, s", "CPU saved, s", "saved")  # fmt: skip
+    return Grid("Causes of loss, and what stopping at once saved", columns, tuple(rows))
+
+
+def _features(study: Study) -> Chart:
+    panels = [panel for run in study.shown if (panel := _feature_panel(study, run))]
+    return Chart(
+        "first-to-diverge",
+        "Which features diverge first",
+        "Aborted instances by the feature of the first vector that reached τ.",
+        tuple(panels),
+        wide=False,
+    )
+
+
+def _feature_panel(study: Study, run: Run) -> Panel | None:
+    rows = pd.concat([study.instances_of(run, arm) for arm in run.records])
+    lost = rows[rows["diverged_feature"].notna()]
+    if lost.empty:
+        return None
+    names = lost["diverged_feature"].value_counts().index[:MOST_FEATURES].tolist()
+    bars = []
+    for arm in run.records:
+        mine = lost[lost["arm"] == arm]["diverged_feature"].value_counts()
+        values = numbers([mine.get(name, 0) for name in names])
+        if values.any():
+            texts = tuple(
+                f"{arm}: {name} first in {n:,.0f} of {mine.sum():,} aborts"
+                for name, n in zip(names, values, strict=True)
+            )
+            bars.append(Bars(arm, study.arms.index(arm), values, texts))
+    most = max(float(bar.values.max()) for bar in bars)
+    y = Axis("", -0.5, len(names) - 0.5, names=tuple(names))
+    return Panel(run.name, Axis("aborted instances", 0, most * 1.05), y, tuple(bars))
+
+
+def _depths(study: Study) -> Chart:
+    panels = [panel for run in study.shown if (panel := _depth_panel(study, run))]
+    return Chart(
+        "depth-of-aborts",
+        "How far into the chunk instances diverge",
+        "Share of an arm's aborts that have come by this part of the chunk.",
+        tuple(panels),
+        wide=False,
+    )
+
+
+def _depth_panel(study: Study, run: Run) -> Panel | None:
+    lines = []
+    for arm in run.records:
+        mine = study.instances_of(run, arm)
+        depth = (mine["diverged_event"].astype(float) / mine["events"].astype(float)).dropna()
+        if len(depth):
+            share = np.linspace(0, 1, min(len(depth), 200) + 1)
+            part = 100 * np.quantile(depth, share)
+            lines.append(Line(arm, study.arms.index(arm), numbers(part), numbers(share)))
+    if not lines:
+        return None
+    x = Axis("part of the chunk, %", 0, 100)
+    return Panel(run.name, x, Axis("share of aborts", 0, 1.02, unit="%"), tuple(lines))

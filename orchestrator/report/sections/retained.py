@@ -1,0 +1,127 @@
+"""The retained fraction of every cycle: the paper's first result."""
+
+import pandas as pd
+
+from orchestrator.report.chart import Axis, Chart, Level, Panel, numbers, span_of
+from orchestrator.report.interval import Interval, mean_interval, rate_interval, share_interval
+from orchestrator.report.load import Run
+from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.sections.curves import arm_curves, cycle_panel, smoothing_text
+from orchestrator.report.study import Pair, Study
+from orchestrator.report.verdict import (
+    Finding,
+    Statement,
+    Verdict,
+    above,
+    below,
+    judged,
+    percent,
+    points,
+)
+
+HEAVY, LIGHT = 0.20, 0.05
+"""A cycle loses much when it discards more than the first, little when no more than the second."""
+OFTEN = 0.10
+"""More than one cycle in ten is often; fewer is rarely. The paper gives no number."""
+
+
+def retained(study: Study) -> Section:
+    """Curves, shares of cycles with heavy loss, means with intervals, and the verdict."""
+    findings = [found for run in study.shown if (found := _finding(study, run))]
+    return Section(
+        key="retained",
+        title="Retained fraction",
+        claim="The production algorithm often discards over 20% of its instances in a cycle, the "
+        "new one rarely more than a few percent.",
+        findings=tuple(findings),
+        charts=(_chart(study),) if study.shown else (),
+        tables=(_table(study),) if study.shown else (),
+        note=f"“Often” is read as more than {OFTEN:.0%} of the cycles, “rarely” as fewer than "
+        f"that, “a few percent” as {LIGHT:.0%}: the paper gives no numbers. The retained fraction "
+        "counts divergence alone (of fewer than 20 instances, a single loss is over 5%); instances "
+        "lost to faults or lateness are counted apart. Means over cycles with 95% intervals that "
+        "allow for correlation in time; differences are taken cycle by cycle, since the arms share "
+        "chunks and draws.",
+    )
+
+
+def discards(fraction: pd.Series, more_than: float) -> Interval:
+    """The share of cycles that discard more than this, of those that decided any instance."""
+    series = numbers(fraction)
+    lost = 1.0 - series[series == series]
+    return rate_interval(lost > more_than + 1e-12)
+
+
+def gain(pair: Pair) -> Interval:
+    """Retained fraction less the baseline's, cycle by cycle."""
+    return mean_interval(pair.ours["retained_fraction"] - pair.theirs["retained_fraction"])
+
+
+def _finding(study: Study, run: Run) -> Finding | None:
+    pair = study.main_pair(run)
+    if pair is None:
+        only = study.of(run, study.baseline_of(run))["retained_fraction"]
+        text = (
+            f"{study.baseline_of(run)}, the only arm, retains {percent(share_interval(only))} and "
+            f"discards over 20% in {percent(discards(only, HEAVY))} of its cycles."
+        )
+        return Finding(text, Verdict.OPEN, run.name)
+    theirs, ours = pair.theirs["retained_fraction"], pair.ours["retained_fraction"]
+    often, rarely = discards(theirs, HEAVY), discards(ours, LIGHT)
+    better = gain(pair)
+    text = (
+        f"{pair.baseline} discards over 20% in {percent(often)} of the cycles; {pair.arm} discards "
+        f"over 5% in {percent(rarely)}. On average {pair.arm} retains "
+        f"{percent(share_interval(ours))} against {percent(share_interval(theirs))}, a difference "
+        f"of {points(better)} over {better.count} shared cycles."
+    )
+    return judged(
+        text,
+        run.name,
+        Statement(f"{pair.baseline} often discards over 20%", above(often, OFTEN)),
+        Statement(f"{pair.arm} rarely discards over 5%", below(rarely, OFTEN)),
+        Statement(f"{pair.arm} retains more than {pair.baseline}", above(better)),
+    )
+
+
+def _chart(study: Study) -> Chart:
+    return Chart(
+        "retained",
+        "Fraction of instances retained in each cycle",
+        f"{smoothing_text(study)} Below the line at 80% a cycle has lost more than 20%.",
+        tuple(_panel(study, run) for run in study.shown),
+    )
+
+
+def _panel(study: Study, run: Run) -> Panel:
+    lines = arm_curves(study, run, "retained_fraction", run.records)
+    low, _ = span_of([line.y for line in lines], include=[0.78])
+    y = Axis("retained", max(low, -0.02), 1.015, unit="%")
+    return cycle_panel(run.name, lines, y, [Level("20% lost", 1 - HEAVY)])
+
+
+def _table(study: Study) -> Grid:
+    rows = []
+    for run in study.shown:
+        base = study.baseline_of(run)
+        for arm in run.records:
+            frame = study.of(run, arm)
+            series = frame["retained_fraction"]
+            mean = share_interval(series)
+            heavy, light = discards(series, HEAVY), discards(series, LIGHT)
+            difference = gain(study.pair(run, arm, base)) if arm != base else None
+            rows.append(
+                (
+                    Cell(run.name),
+                    Cell(arm, tone=study.arms.index(arm)),
+                    number(len(frame), ",.0f"),
+                    Cell(percent(mean, 2), mean.mean),
+                    Cell(points(difference, 2), difference.mean) if difference else number(None),
+                    Cell(percent(heavy), heavy.mean),
+                    Cell(percent(light), light.mean),
+                    number(100 * series.min(), ".1f", "%"),
+                )
+            )
+    columns = ("run", "arm", "cycles", "mean retained", "more than the baseline",
+               "cycles losing > 20%", "cycles losing > 5%", "worst cycle")  # fmt: skip
+    return Grid("Retained fraction by arm", columns, tuple(rows), "In brackets: 95% intervals.")

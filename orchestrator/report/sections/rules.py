@@ -1,0 +1,98 @@
+"""Every rule side by side."""
+
+import pandas as pd
+
+from orchestrator.report.interval import mean_interval, share_interval
+from orchestrator.report.load import Run
+from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.sections.retained import HEAVY, discards, gain
+from orchestrator.report.study import Pair, Study
+from orchestrator.report.verdict import (
+    Finding,
+    above,
+    all_of,
+    below,
+    contrary,
+    lift_text,
+    percent,
+    points,
+)
+
+
+def rules(study: Study) -> Section:
+    """A table of all arms, and what the paper says of the naive rule where there is one."""
+    naive = [
+        study.pair(run, arm.name, study.baseline_of(run))
+        for run in study.shown
+        for arm in run.config.arms
+        if arm.rule.name == "naive" and arm.name != study.baseline_of(run)
+    ]
+    claim = (
+        "The naive rule, which multiplies or divides a vector's price by a constant, did not "
+        "keep many more instances without a worse log-loss."
+        if naive
+        else "The paper compares its rule with production and with Euclidean ascent only."
+    )
+    return Section(
+        key="rules",
+        title="Every rule side by side",
+        claim=claim,
+        findings=tuple(_naive(pair) for pair in naive),
+        tables=(_table(study),),
+        note="Useful: retained, and better than a constant that knows the chunk's click rate. Lift "
+        "as above. Norms are medians over the cycles. Time: microseconds of training per event of "
+        "an instance that was retained, median; it depends on the machine and its load.",
+    )
+
+
+def pace(instances: pd.DataFrame) -> pd.Series:
+    """Seconds an event, of the instances that trained on a whole chunk."""
+    whole = instances[(instances["status"] == "retained") & (instances["events_done"] > 0)]
+    return whole["seconds"] / whole["events_done"].astype(float)
+
+
+def _naive(pair: Pair) -> Finding:
+    """The claim fails where the naive rule retains more and its log-loss is no worse."""
+    more, better = gain(pair), mean_interval(pair.settled(pair.lift()))
+    works = all_of((above(more), contrary(below(better))))
+    text = (
+        f"{pair.arm} retains {points(more)} more than {pair.baseline}, with a lift of "
+        f"{lift_text(better)}."
+    )
+    return Finding(text, contrary(works), pair.run)
+
+
+def _table(study: Study) -> Grid:
+    rows = tuple(_row(study, run, arm) for run in study.shown for arm in run.records)
+    columns = ("run", "arm", "rule", "retained", "useful", "cycles losing > 20%",
+               "served log-loss", "lift over the baseline", "largest ‖v‖∞", "largest mean square",
+               "µs an event", "times the baseline's")  # fmt: skip
+    return Grid("All arms", columns, rows)
+
+
+def _row(study: Study, run: Run, arm: str) -> tuple[Cell, ...]:
+    frame, base = study.of(run, arm), study.baseline_of(run)
+    kept, useful = (share_interval(frame[f"{name}_fraction"]) for name in ("retained", "useful"))
+    heavy = discards(frame["retained_fraction"], HEAVY)
+    pair = study.pair(run, arm, base)
+    better = mean_interval(pair.settled(pair.lift())) if arm != base else None
+    ours, theirs = (_median_pace(study, run, name) for name in (arm, base))
+    rule = next(a.rule.name for a in run.config.arms if a.name == arm)
+    return (
+        Cell(run.name),
+        Cell(arm, tone=study.arms.index(arm)),
+        Cell(rule),
+        Cell(percent(kept), kept.mean),
+        Cell(percent(useful), useful.mean),
+        Cell(percent(heavy), heavy.mean),
+        number(frame["served_logloss"].mean(), ".5f"),
+        Cell(lift_text(better), better.mean) if better else number(None),
+        number(frame["max_inf"].median(), ".2f"),
+        number(frame["max_msqr"].median(), ".3f"),
+        number(1e6 * ours, ".2f"),
+        number(ours / theirs if theirs else None, ".2f"),
+    )
+
+
+def _median_pace(study: Study, run: Run, arm: str) -> float:
+    return float(pace(study.instances_of(run, arm)).median())

@@ -1,0 +1,167 @@
+"""Runs in the form that all sections of the report look at: frames, pairs of arms, periods."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from divergence.errors import InputError
+from orchestrator.config import ArmConfig
+from orchestrator.report.frames import cycles_frame, instances_frame
+from orchestrator.report.load import Run
+
+DAY = 96
+"""Cycles: the paper's cycles are of 15 minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two arms of a run, cycle by cycle, where both have a record.
+
+    `ours` and `theirs` are indexed by cycle, alike. The first `acclimation` of those cycles do not
+    count in comparisons of models: `ours` began with the model of `theirs`.
+    """
+
+    run: str
+    arm: str
+    baseline: str
+    ours: pd.DataFrame
+    theirs: pd.DataFrame
+    acclimation: int
+
+    def lift(self) -> pd.Series:
+        """How much lower the served log-loss is than the baseline's, in percent of it."""
+        base = self.theirs["served_logloss"]
+        return 100.0 * (base - self.ours["served_logloss"]) / base
+
+    def settled(self, series: pd.Series) -> pd.Series:
+        """What comes after the acclimation."""
+        return series.iloc[self.acclimation :]
+
+    def log_ratio(self, column: str) -> pd.Series:
+        """ln(ours / theirs), after the acclimation; below 0 where ours is smaller."""
+        ratio = self.settled(self.ours[column] / self.theirs[column])
+        logs: pd.Series = np.log(ratio.where(ratio > 0))
+        return logs
+
+
+@dataclass(frozen=True)
+class Study:
+    """The runs of a report, and which arms are compared."""
+
+    runs: tuple[Run, ...]
+    baseline: str | None = None
+    """An arm's name; None: the first arm with l2, the paper's production rule, else the first."""
+    challenger: str | None = None
+    """An arm's name; None: the first entropic arm that is not the baseline, else the first such."""
+
+    @cached_property
+    def cycles(self) -> pd.DataFrame:
+        """One row per run, arm and cycle."""
+        return cycles_frame(self.runs)
+
+    @cached_property
+    def instances(self) -> pd.DataFrame:
+        """One row per instance."""
+        return instances_frame(self.runs)
+
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """All names of arms: the baselines first, then the challengers, then in order."""
+        first = [*map(self.baseline_of, self.runs), *map(self.challenger_of, self.runs)]
+        names = [*first, *(arm for run in self.runs for arm in run.records)]
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    @property
+    def shown(self) -> tuple[Run, ...]:
+        """The runs that have cycles."""
+        return tuple(run for run in self.runs if run.cycles)
+
+    def titled(self, run: str, text: str) -> str:
+        """A panel's title, with the run's name where there are several."""
+        return f"{run}: {text}" if len(self.shown) > 1 else text
+
+    def of(self, run: Run, arm: str) -> pd.DataFrame:
+        """An arm's cycles, indexed by cycle."""
+        return self._cycles_by_arm.get((run.name, arm), self._no_cycles)
+
+    def instances_of(self, run: Run, arm: str) -> pd.DataFrame:
+        """An arm's instances."""
+        return self._instances_by_arm.get((run.name, arm), self.instances.iloc[:0])
+
+    @cached_property
+    def _cycles_by_arm(self) -> dict[tuple[str, str], pd.DataFrame]:
+        indexed = self.cycles.set_index(self.cycles["cycle"].astype(int))
+        return _by_arm(indexed)
+
+    @cached_property
+    def _instances_by_arm(self) -> dict[tuple[str, str], pd.DataFrame]:
+        return _by_arm(self.instances)
+
+    @cached_property
+    def _no_cycles(self) -> pd.DataFrame:
+        return self.cycles.iloc[:0].set_index(pd.Index([], dtype=int))
+
+    def baseline_of(self, run: Run) -> str:
+        """The arm that the others are compared with."""
+        return _chosen(run, self.baseline, ("l2",), run.config.arms)[0]
+
+    def challenger_of(self, run: Run) -> str | None:
+        """The arm that stands for the paper's algorithm; None where there is but one arm."""
+        others = [arm for arm in run.config.arms if arm.name != self.baseline_of(run)]
+        return next(iter(_chosen(run, self.challenger, ("entropic",), others)), None)
+
+    def pair(self, run: Run, arm: str, baseline: str) -> Pair:
+        """Two arms on the cycles that they share."""
+        ours, theirs = self.of(run, arm), self.of(run, baseline)
+        shared = ours.index.intersection(theirs.index)
+        start = next(a.start_from for a in run.config.arms if a.name == arm)
+        forked = start is not None and start.arm == baseline
+        # A day, as the paper has it, or a quarter of what there is where that is less.
+        acclimation = min(DAY, len(shared) // 4) if forked else 0
+        return Pair(run.name, arm, baseline, ours.loc[shared], theirs.loc[shared], acclimation)
+
+    def main_pair(self, run: Run) -> Pair | None:
+        """The challenger against the baseline."""
+        arm = self.challenger_of(run)
+        return self.pair(run, arm, self.baseline_of(run)) if arm else None
+
+
+def check_arms(study: Study) -> None:
+    """InputError where an arm that was asked for is in no run."""
+    known = {arm.name for run in study.runs for arm in run.config.arms}
+    for option, name in (("--baseline", study.baseline), ("--challenger", study.challenger)):
+        if name is not None and name not in known:
+            raise InputError(f"{option}: no run has an arm {name!r}; there are {sorted(known)}")
+    if study.baseline is not None and study.baseline == study.challenger:
+        raise InputError(f"--challenger must be another arm than --baseline, but is {name!r}")
+
+
+def smoothed(series: pd.Series, window: int) -> pd.Series:
+    """A centred running mean over `window` cycles, at the ends over what there is."""
+    return series.rolling(window, center=True, min_periods=max(1, window // 3)).mean()
+
+
+def usual(series: pd.Series, window: int) -> pd.Series:
+    """A centred running median: what a single wild cycle does not move."""
+    return series.rolling(window, center=True, min_periods=max(1, window // 3)).median()
+
+
+def window_for(cycles: int) -> int:
+    """The window that curves are smoothed with: a 28th of the run (6 hours of a week), odd."""
+    return max(5, cycles // 28) | 1
+
+
+def _by_arm(frame: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
+    return {(str(run), str(arm)): rows for (run, arm), rows in frame.groupby(["run", "arm"])}
+
+
+def _chosen(
+    run: Run, name: str | None, rules: tuple[str, ...], arms: Sequence[ArmConfig]
+) -> list[str]:
+    """Names of arms, best first: the one asked for, those of these rules, all."""
+    asked = [arm.name for arm in arms if arm.name == name]
+    fitting = [arm.name for arm in arms if arm.rule.name in rules]
+    return [*asked, *fitting, *(arm.name for arm in arms)]

@@ -1,0 +1,78 @@
+"""The whole report of some runs: read, computed, written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from orchestrator.report.aborts import Abort
+from orchestrator.report.assemble import sections_of
+from orchestrator.report.head import foot, head
+from orchestrator.report.load import Loaded
+from orchestrator.report.output import Output
+from orchestrator.report.page import page
+from orchestrator.report.section import Section
+from orchestrator.report.study import Study, check_arms
+
+TITLE = "Retained-fraction report"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report, computed but not yet written."""
+
+    study: Study
+    sections: tuple[Section, ...]
+    refused: tuple[str, ...]
+
+
+def compute(
+    loaded: Loaded,
+    aborts: Sequence[Abort] = (),
+    baseline: str | None = None,
+    challenger: str | None = None,
+) -> Report:
+    """Every section; `baseline` and `challenger` choose the arms that are compared."""
+    study = Study(loaded.runs, baseline, challenger)
+    check_arms(study)
+    return Report(study, sections_of(study, aborts), loaded.refused)
+
+
+def write(report: Report, output: Output) -> list[str]:
+    """Write page, pictures and tables; return their paths."""
+    from orchestrator.report.picture import svg  # matplotlib is slow to load
+
+    written = []
+    for name, frame in (("cycles", report.study.cycles), ("instances", report.study.instances)):
+        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+        for path, data in ((f"{name}.parquet", parquet(table)), (f"{name}.csv", csv(table))):
+            output.put(path, data)
+            written.append(path)
+    tables = tuple(written)
+    for chart in (chart for section in report.sections for chart in section.charts):
+        path = f"figures/{chart.key}.svg"
+        output.put(path, svg(chart))
+        written.append(path)
+    html = page(TITLE, head(report.study, report.refused), report.sections, foot(tables))
+    output.put("report.html", html.encode())
+    return [*written, "report.html"]
+
+
+def parquet(table: pa.Table | pd.DataFrame) -> bytes:
+    """A table as a Parquet file."""
+    if isinstance(table, pd.DataFrame):
+        table = pa.Table.from_pandas(table, preserve_index=False)
+    file = BytesIO()
+    pq.write_table(table, file, compression="zstd")
+    return file.getvalue()
+
+
+def csv(table: pa.Table) -> bytes:
+    """A table as CSV: a header, texts in quotes, nothing where a value is missing."""
+    file = BytesIO()
+    pyarrow.csv.write_csv(table, file)
+    return file.getvalue()

@@ -1,0 +1,128 @@
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+from made_up import config, records, write_run
+
+from divergence.errors import InputError
+from orchestrator.cli import holdfast
+from orchestrator.journal import record_path
+from orchestrator.report.load import load_runs
+from orchestrator.report.output import Output
+from orchestrator.report.write import compute, write
+from orchestrator.store import open_store
+
+
+def report(*arguments: str) -> Result:
+    return CliRunner().invoke(holdfast, ["report", *arguments])
+
+
+def test_everything_stands_in_the_run_folder(day: Path) -> None:
+    done = report(str(day))
+    assert done.exit_code == 0, done.output
+    assert "Retained fraction: agrees" in done.output
+    assert f"report: {day}/report.html" in done.output
+    for name, rows in (("cycles", 192), ("instances", 192 * 16)):
+        table, text = pd.read_parquet(day / f"{name}.parquet"), pd.read_csv(day / f"{name}.csv")
+        assert len(table) == len(text) == rows
+        assert list(table.columns) == list(text.columns)
+    for key in ("retained", "norms", "lift", "rho0", "where-it-diverges", "champion-settings"):
+        root = ElementTree.parse(day / "figures" / f"{key}.svg").getroot()
+        assert root.tag.endswith("svg")
+    assert "<!doctype html>" in (day / "report.html").read_text()
+
+
+def test_again_is_the_same_and_replaces(day: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert report(str(day), "--out", str(tmp_path)).exit_code == 0
+    first = (tmp_path / "report.html").read_bytes()
+    assert report(str(day), "--out", str(tmp_path / "other")).exit_code == 0
+    assert (tmp_path / "other" / "report.html").read_bytes() == first
+    assert (tmp_path / "other" / "figures" / "lift.svg").read_bytes() == (
+        tmp_path / "figures" / "lift.svg"
+    ).read_bytes()
+
+
+def test_several_runs_side_by_side(day: Path, tmp_path: Path) -> None:
+    given = config()
+    for seed in (1, 2):
+        store = open_store(str(tmp_path / f"seed-{seed}"))
+        write_run(store, given, records(given, 40, seed))
+    runs = [str(day), *(str(tmp_path / f"seed-{seed}") for seed in (1, 2))]
+    done = report(*runs, "--out", str(tmp_path / "out"), "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert {arm["run"] for arm in told["arms"]} == {"day", "seed-1", "seed-2"}
+    assert len(told["sections"][0]["findings"]) == 3
+    assert 0 < told["arms"][0]["retained"]["low"] < told["arms"][0]["retained"]["mean"] < 1
+
+
+def test_a_damaged_record_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
+    given = config()
+    write_run(open_store(str(tmp_path)), given, records(given, 20))
+    (tmp_path / record_path("production", 7)).write_text("{}")
+    done = report(str(tmp_path))
+    assert done.exit_code == 0
+    assert "cycle-000007.json: torn or altered" in done.output
+    assert "torn or altered" in (tmp_path / "report.html").read_text()
+
+
+def test_a_run_without_cycles_shows_what_there_is(tmp_path: Path) -> None:
+    write_run(open_store(str(tmp_path)), config(), [])
+    done = report(str(tmp_path))
+    assert done.exit_code == 0
+    assert "has no committed cycle yet" in done.output
+    assert "heuristic bound" in (tmp_path / "report.html").read_text()
+
+
+def test_a_folder_that_is_no_run_is_refused_after_the_others_are_shown(
+    day: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    done = report(str(day), str(tmp_path / "nothing"), "--out", str(out))
+    assert isinstance(done.exception, InputError)
+    assert "nothing: is no run: it has no config.yaml" in str(done.exception)
+    assert (out / "report.html").exists()
+    assert isinstance(report(str(tmp_path)).exception, InputError)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_an_unknown_arm_is_refused(day: Path) -> None:
+    done = report(str(day), "--baseline", "nobody")
+    assert "no run has an arm 'nobody'" in str(done.exception)
+
+
+def test_a_report_can_be_written_to_any_uri(day: Path) -> None:
+    uri = "memory://report-tests/out"
+    assert report(str(day), "--out", uri).exit_code == 0
+    assert "report.html" in open_store(uri).names("")
+
+
+def test_the_script_is_the_command(day: Path, tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "scripts" / "retained_fraction_report.py"
+    command = [sys.executable, str(script), str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("holdfast: ")
+    assert "is no run" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.timeout(600)
+def test_a_week_of_six_arms_is_small_and_takes_seconds(tmp_path: Path) -> None:
+    names = ("l2", "none", "entropic", "euclidean", "projection", "naive")
+    arms = ", ".join(f"{{name: {name}, rule: {name}}}" for name in names)
+    given = config(f"[{arms}]", instances=40)
+    made = records(given, 672)
+    write_run(open_store(str(tmp_path / "week")), given, made)
+    begin = time.process_time()
+    loaded = load_runs([str(tmp_path / "week")])
+    write(compute(loaded), Output(str(tmp_path / "out")))
+    assert time.process_time() - begin < 60  # about 15 s; other people's work may be in the way
+    assert (tmp_path / "out" / "report.html").stat().st_size < 5e6

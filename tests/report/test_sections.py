@@ -1,0 +1,269 @@
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import ARMS, config, records
+
+from divergence.errors import InputError
+from orchestrator.config import RunConfig
+from orchestrator.record import CycleRecord
+from orchestrator.report.aborts import Abort, AbortId, abort_in, choose
+from orchestrator.report.assemble import sections_of
+from orchestrator.report.load import Run
+from orchestrator.report.section import Section
+from orchestrator.report.sections.losses import saved_seconds
+from orchestrator.report.sections.retained import discards
+from orchestrator.report.sections.scatter import scatter, thinned
+from orchestrator.report.sections.space import cells_of
+from orchestrator.report.study import Study, check_arms, smoothed
+from orchestrator.report.verdict import Verdict
+
+RULES = """[{name: production, rule: l2}, {name: entropic, rule: entropic},
+    {name: slow, rule: {name: euclidean, dual_step: 1}},
+    {name: fast, rule: {name: euclidean, dual_step: 10}}, {name: naive, rule: naive}]"""
+
+
+def run_of(given: RunConfig, made: list[CycleRecord], name: str = "run") -> Run:
+    arms = {a.name: tuple(r for r in made if r.arm == a.name) for a in given.arms}
+    return Run(name, f"runs/{name}", given, arms, ())
+
+
+def made_up(arms: str = ARMS, cycles: int = 96, seed: int = 0, **kinds: dict[str, float]) -> Run:
+    given = config(arms)
+    return run_of(given, records(given, cycles, seed, **kinds))
+
+
+def section(key: str, *runs: Run) -> Section:
+    return next(one for one in sections_of(Study(runs)) if one.key == key)
+
+
+def verdict(key: str, *runs: Run) -> Verdict | None:
+    return section(key, *runs).findings[0].verdict
+
+
+def test_what_the_paper_says_is_found_where_it_is_so(day_run: Run) -> None:
+    found = {s.key: s.findings[0].verdict for s in sections_of(Study((day_run,))) if s.findings}
+    assert found["retained"] is Verdict.AGREES
+    assert found["norms"] is Verdict.AGREES
+    assert found["lift"] is Verdict.AGREES
+
+
+def test_the_opposite_is_found_where_it_is_so() -> None:
+    run = made_up(loss={"production": 0.004, "entropic": 0.2}, lift={"entropic": -1.0})
+    assert verdict("retained", run) is Verdict.DISAGREES
+    assert verdict("lift", run) is Verdict.DISAGREES
+
+
+def test_two_arms_alike_leave_it_open() -> None:
+    arms = "[{name: a, rule: l2}, {name: b, rule: l2}]"
+    run = made_up(arms, loss={"a": 0.1, "b": 0.1})
+    gain = section("retained", run).findings[0].statements[2]
+    assert gain.verdict is not Verdict.AGREES
+    assert section("lift", run).findings[0].statements[0].verdict is Verdict.OPEN
+    assert section("norms", run).findings[0].verdict is Verdict.OPEN
+
+
+def test_a_few_cycles_decide_nothing() -> None:
+    run = made_up(cycles=6, loss={"production": 0.3, "entropic": 0.0}, lift={"entropic": 3.0})
+    for key in ("retained", "norms", "lift"):
+        assert verdict(key, run) is Verdict.OPEN
+
+
+def test_shares_of_cycles_that_discard() -> None:
+    fraction = pd.Series([1.0, 0.9, 0.8, 0.79, 0.5, np.nan, 0.95])
+    assert discards(fraction, 0.2).mean == pytest.approx(2 / 6)
+    assert discards(fraction, 0.05).mean == pytest.approx(4 / 6)
+
+
+def test_lift_is_relative_to_the_baseline_and_positive_where_better() -> None:
+    run = made_up(lift={"entropic": 2.0})
+    pair = Study((run,)).main_pair(run)
+    assert pair is not None
+    assert (pair.arm, pair.baseline) == ("entropic", "production")
+    assert pair.lift().mean() == pytest.approx(2.0, abs=0.4)
+
+
+def test_the_acclimation_of_an_arm_that_began_with_the_baselines_model_does_not_count() -> None:
+    arms = ARMS.replace(
+        "rule: entropic}", "rule: entropic, start_from: {arm: production, cycle: 16}}"
+    )
+    given = config(arms)
+    made = [
+        r.model_copy(update={"served_logloss": 0.3})
+        if r.arm == "entropic" and 16 <= r.cycle < 36
+        else r
+        for r in records(given, 96, lift={"entropic": 1.0})
+    ]
+    run = run_of(given, made)
+    pair = Study((run,)).main_pair(run)
+    assert pair is not None
+    assert pair.acclimation == 20
+    assert len(pair.lift()) == 80
+    assert verdict("lift", run) is Verdict.AGREES
+    marks = section("lift", run).charts[0].panels[0].marks
+    assert [(m.low, m.high) for m in marks if type(m).__name__ == "Span"] == [(16.0, 36.0)]
+
+
+def test_the_best_euclidean_arm_stands_for_its_rule() -> None:
+    run = made_up(RULES, lift={"entropic": 1.0, "slow": -2.0, "fast": 0.2})
+    found = section("entropic-euclidean", run)
+    assert "over fast" in found.findings[0].text
+    better, *smaller = found.findings[0].statements
+    assert better.verdict is Verdict.AGREES
+    assert {one.verdict for one in smaller} == {Verdict.OPEN}
+    assert [len(found.charts[0].panels), len(found.tables[0].rows)] == [3, 3]
+
+
+def test_no_duel_without_both_rules(day_run: Run) -> None:
+    assert "entropic-euclidean" not in {s.key for s in sections_of(Study((day_run,)))}
+
+
+@pytest.mark.parametrize(
+    ("loss", "lift", "expected"),
+    [
+        (0.005, 1.0, Verdict.DISAGREES),  # keeps more at no cost: the paper says it did not
+        (0.005, -2.0, Verdict.AGREES),
+        (0.4, 1.0, Verdict.AGREES),
+    ],
+)
+def test_the_naive_rule(loss: float, lift: float, expected: Verdict) -> None:
+    run = made_up(RULES, loss={"production": 0.1, "naive": loss}, lift={"naive": lift})
+    assert verdict("rules", run) is expected
+
+
+def test_the_search_for_k_takes_the_smallest_that_suffices() -> None:
+    arms = ", ".join(
+        f"{{name: k{k}, rule: {{name: entropic, rho: {{k: {k}}}, dual_step: 10}}}}"
+        for k in (0.1, 1, 3, 10)
+    )
+    run = made_up(f"[{arms}]", lift={"k0.1": -2.0, "k1": 0.0, "k3": 1.0, "k10": 1.0})
+    found = section("bound", run)
+    assert "the smallest that suffices is 3" in found.findings[0].text
+    assert found.findings[0].verdict is Verdict.AGREES
+    assert [chart.key for chart in found.charts] == ["rho0", "k-search"]
+
+
+def test_causes_are_counted_and_cpu_saved_is_what_was_left_of_the_chunk() -> None:
+    rows = pd.DataFrame(
+        {
+            "cycle": [0, 0, 0, 1],
+            "status": ["retained", "retained", "diverged", "diverged"],
+            "events": [100, 100, 100, 100],
+            "events_done": [100, 100, 25, 50],
+            "seconds": [1.0, 3.0, 0.5, 1.0],
+        }
+    )
+    assert saved_seconds(rows) == pytest.approx(0.02 * 75 + 0.02 * 50)
+    assert saved_seconds(rows.iloc[:2]) == 0.0
+
+
+def test_cells_count_every_instance_once(day_run: Run) -> None:
+    rows = Study((day_run,)).instances_of(day_run, "production")
+    cells = cells_of(rows, (0.02, 40.0), (0.2, 1.0))
+    tried = [int(text.split(" of ")[1].split()[0]) for text in cells.texts]
+    assert sum(tried) == len(rows)
+    lost = sum(round(s * n) for s, n in zip(cells.shade, tried, strict=True))
+    assert lost == (rows["status"] == "diverged").sum()
+
+
+def test_vectors_before_an_abort() -> None:
+    rng = np.random.default_rng(0)
+    updates = rng.integers(0, 1000, 5000)
+    norm = 0.05 + 0.001 * updates
+    norm[:10], updates[:10] = 15.0, 900
+    norm[0], norm[1] = np.inf, np.nan
+    frame = pd.DataFrame({"feature": "age", "value": "x", "norm": norm, "updates": updates})
+    abort = Abort("run", AbortId("production", 3, 7), 15.0, frame)
+    found = scatter([abort])
+    assert found is not None
+    assert found.findings[0].verdict is Verdict.AGREES
+    assert found.charts[0].panels[0].x.high <= 22.5
+    few = thinned(frame, 100)
+    assert len(few) == 100
+    assert few["norm"].isna().any()
+    contagious = replace(abort, vectors=frame.assign(norm=14.0))
+    other = scatter([contagious])
+    assert other is not None
+    assert other.findings[0].verdict is Verdict.DISAGREES
+    assert scatter([]) is None
+
+
+def test_aborts_are_chosen_from_all_arms_newest_first(day_run: Run) -> None:
+    frame = Study((day_run,)).instances
+    chosen = choose(frame, 4)
+    assert [one.arm for one in chosen[:2]] == ["production", "entropic"] or len(
+        frame[(frame["arm"] == "entropic") & (frame["status"] == "diverged")]
+    ) == 0
+    assert all(abort_in(one.file) == one for one in chosen)
+    assert abort_in("notes.txt") is None
+
+
+def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
+    given = config()
+    made = [r for r in records(given, 60) if r.arm == "production" or 10 <= r.cycle < 50]
+    run = run_of(given, made)
+    pair = Study((run,)).main_pair(run)
+    assert pair is not None
+    assert list(pair.ours.index) == list(range(10, 50))
+    assert len(sections_of(Study((run,)))) >= 6
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda r: r.model_copy(update={"outcomes": (), "winner": None}),
+        lambda r: r.model_copy(update={"norms": None, "served_logloss": None}),
+        lambda r: r.model_copy(
+            update={
+                "outcomes": tuple(replace(o, logloss=math.inf) for o in r.outcomes),
+                "served_logloss": math.nan,
+                "timings": {},
+            }
+        ),
+    ],
+)
+def test_odd_records_are_shown_as_far_as_they_go(
+    spoil: Callable[[CycleRecord], CycleRecord],
+) -> None:
+    given = config()
+    run = run_of(given, [spoil(r) for r in records(given, 20)])
+    assert len(sections_of(Study((run,)))) >= 6
+
+
+def test_one_arm_and_no_cycles_are_shown_too() -> None:
+    alone = made_up("[{name: only, rule: none}]", cycles=20)
+    assert verdict("retained", alone) is Verdict.OPEN
+    empty = run_of(config(), [])
+    assert [one.key for one in sections_of(Study((empty,)))] == ["bound"]
+    beside = sections_of(Study((empty, replace(alone, name="other"))))
+    assert len(beside) >= 6
+
+
+def test_arms_can_be_chosen() -> None:
+    run = made_up(RULES, cycles=20)
+    study = Study((run,), baseline="naive", challenger="fast")
+    check_arms(study)
+    pair = study.main_pair(run)
+    assert pair is not None
+    assert (pair.arm, pair.baseline) == ("fast", "naive")
+    assert study.arms[:2] == ("naive", "fast")
+    with pytest.raises(InputError, match="--baseline: no run has an arm 'x'"):
+        check_arms(Study((run,), baseline="x"))
+    with pytest.raises(InputError, match="--challenger must be another arm"):
+        check_arms(Study((run,), baseline="naive", challenger="naive"))
+
+
+def test_a_running_mean_keeps_a_constant_and_needs_no_full_window() -> None:
+    series = pd.Series([2.0] * 10)
+    assert smoothed(series, 5).tolist() == [2.0] * 10
+    gap = pd.Series([1.0, np.nan, 3.0])
+    assert smoothed(gap, 3).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_the_report_imports_no_ray() -> None:
+    sources = (Path(__file__).parents[2] / "orchestrator" / "report").rglob("*.py")
+    assert not [path for path in sources if "import ray" in path.read_text()]
