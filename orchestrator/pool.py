@@ -40,7 +40,7 @@ PLENTY = 1
 
 @dataclass(frozen=True)
 class Terms:
-    """How much trouble an instance may make, and by when a cycle must be over (monotonic)."""
+    """How much trouble an instance may make."""
 
     tries: int
     patience_s: float
@@ -175,7 +175,8 @@ class Pool:
         now = time.monotonic()
         limit_s = silence_s(count, arm.seconds, arm.events, self._terms.patience_s)
         wait_s = max(actor.calls[0].hung_at - now, 0.0) if actor.calls else 0.0
-        budget_s = wait_s + limit_s if deadline is None else min(limit_s, deadline - now)
+        left_s = math.inf if deadline is None else deadline - now
+        budget_s = min(wait_s + limit_s, left_s)
         order = arm.take(count, budget_s)
         parts = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
         actor.calls.append(_Call(actor.handle.train.remote(order, *parts), order, limit_s))
@@ -213,6 +214,8 @@ class Pool:
     def _wait(self, rounds: Sequence[ArmRound], until: float | None) -> None:
         """Sleep until something happens, but not beyond `until`, and take it in."""
         refs = {ref: actor for actor in self._actors for ref in actor.awaited}
+        if not refs:
+            return  # all are ready and wait for orders
         left_s = LOOK_S if until is None else until - time.monotonic()
         timeout = min(max(left_s, 0.0), LOOK_S)
         answered, _ = ray.wait(list(refs), num_returns=1, timeout=timeout)
