@@ -30,6 +30,8 @@ START_S = 180.0
 SLOW_START_S = 20.0
 """How long the first cycle waits for further actors after the first one is ready."""
 EXPORT_S = 60.0
+LATE_EXPORT_S = 5.0
+"""How long the winner's rows may take, and how long after the deadline."""
 GRACE_S = 0.5
 """How long an actor may take to notice that its budget has ended."""
 LOOK_S = 1.0
@@ -136,17 +138,17 @@ class Pool:
         `deadline` is a time of the monotonic clock: what is not finished by then is late.
         `meanwhile` is called once, when the first orders are out.
         """
-        left = list(rounds)
+        left, late = list(rounds), False
         self._give_out(left, deadline)
         meanwhile()
         while left:
-            late = deadline is not None and time.monotonic() >= deadline
-            if late:
+            if not late and deadline is not None and time.monotonic() >= deadline:
+                late = True
                 self._end_calls(left)
-            else:
+            elif not late:
                 self._give_out(left, deadline)
             for done in [r for r in left if not r.unfinished]:
-                tables = self._fetch(done, left)
+                tables = self._fetch(done, left, LATE_EXPORT_S if late else EXPORT_S)
                 if tables is not None or done.winner is None:
                     left.remove(done)
                     yield done.result(tables)
@@ -154,6 +156,8 @@ class Pool:
                     done.lose_winner(self._terms.tries, again=not late)
             if any(r.unfinished for r in left):
                 self._wait(left, deadline)
+        for deaf in [a for a in self._actors if a.calls]:
+            self._replace(deaf)
 
     # -- orders ---------------------------------------------------------------------------------
 
@@ -183,25 +187,26 @@ class Pool:
         actor.watch()
 
     def _end_calls(self, rounds: Sequence[ArmRound]) -> None:
-        """The deadline is there: hear what actors still have to say, end those that do not."""
+        """The deadline is there: hear what actors still have to say.
+
+        One that says nothing is ended later: it may hold the winner.
+        """
         for arm in rounds:
             arm.close()
         last = time.monotonic() + GRACE_S
         while any(a.calls for a in self._actors) and time.monotonic() < last:
             self._wait(rounds, last)
-        for actor in [a for a in self._actors if a.calls]:
-            self._replace(actor)
         for arm in rounds:
             arm.end()
 
-    def _fetch(self, arm: ArmRound, rounds: Sequence[ArmRound]) -> Tables | None:
+    def _fetch(self, arm: ArmRound, rounds: Sequence[ArmRound], timeout_s: float) -> Tables | None:
         """The winner's rows; None where there is no winner, or they are gone."""
         holder = next((a for a in self._actors if a is arm.holder()), None)
         if holder is None:
             return None
         try:
             call = holder.handle.export.remote(arm.cycle, arm.name, arm.winner)
-            tables: Tables = ray.get(call, timeout=EXPORT_S)
+            tables: Tables = ray.get(call, timeout=timeout_s)
         except RayTaskError:  # it lives, and does not hold it
             return None
         except (RayError, GetTimeoutError) as error:
