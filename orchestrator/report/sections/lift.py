@@ -74,4 +74,4 @@ def _panel(study: Study, run: Run) -> Panel | None:
             marks += [span] if span not in marks else []
     # Single cycles are noisy: the scale is that of the smoothed curves and most of the raw ones.
     low, high = span_of([line.y for line in lines], include=[0.0])
-    return cycle_panel(run.name, lines, Axis("lift, %", low, high), marks)
+    return cycle_panel(study.titled(run), lines, Axis("lift, %", low, high), marks)

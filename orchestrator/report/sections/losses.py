@@ -114,7 +114,7 @@ def _feature_panel(study: Study, run: Run) -> Panel | None:
             bars.append(Bars(arm, study.arms.index(arm), values, texts))
     most = max(float(bar.values.max()) for bar in bars)
     y = Axis("", -0.5, len(names) - 0.5, names=tuple(names))
-    return Panel(run.name, Axis("aborted instances", 0, most * 1.05), y, tuple(bars))
+    return Panel(study.titled(run), Axis("aborted instances", 0, most * 1.05), y, tuple(bars))
 
 
 def _depths(study: Study) -> Chart:
@@ -140,4 +140,4 @@ def _depth_panel(study: Study, run: Run) -> Panel | None:
     if not lines:
         return None
     x = Axis("part of the chunk, %", 0, 100)
-    return Panel(run.name, x, Axis("share of aborts", 0, 1.02, unit="%"), tuple(lines))
+    return Panel(study.titled(run), x, Axis("share of aborts", 0, 1.02, unit="%"), tuple(lines))

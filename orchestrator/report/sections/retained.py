@@ -97,7 +97,7 @@ def _panel(study: Study, run: Run) -> Panel:
     lines = arm_curves(study, run, "retained_fraction", run.records)
     low, _ = span_of([line.y for line in lines], include=[0.78])
     y = Axis("retained", max(low, -0.02), 1.015, unit="%")
-    return cycle_panel(run.name, lines, y, [Level("20% lost", 1 - HEAVY)])
+    return cycle_panel(study.titled(run), lines, y, [Level("20% lost", 1 - HEAVY)])
 
 
 def _table(study: Study) -> Grid:

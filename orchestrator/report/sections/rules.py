@@ -39,7 +39,7 @@ def rules(study: Study) -> Section:
         claim=claim,
         findings=tuple(_naive(pair) for pair in naive),
         tables=(_table(study),),
-        note="Useful: retained, and better than a constant that knows the chunk's click rate. Lift "
+        note="Over the cycles that all arms of a run share. Useful: retained, and better than a constant that knows the chunk's click rate. Lift "
         "as above. Norms are medians over the cycles. Time: microseconds of training per event of "
         "an instance that was retained, median; it depends on the machine and its load.",
     )
@@ -71,7 +71,9 @@ def _table(study: Study) -> Grid:
 
 
 def _row(study: Study, run: Run, arm: str) -> tuple[Cell, ...]:
-    frame, base = study.of(run, arm), study.baseline_of(run)
+    base, shared = study.baseline_of(run), study.shared(run)
+    frame = study.of(run, arm)
+    frame = frame.loc[frame.index.intersection(shared)]
     kept, useful = (share_interval(frame[f"{name}_fraction"]) for name in ("retained", "useful"))
     heavy = discards(frame["retained_fraction"], HEAVY)
     pair = study.pair(run, arm, base)
