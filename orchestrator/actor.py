@@ -5,6 +5,7 @@ The best trained rows of each arm stay here until the next cycle; only the winne
 
 import math
 import os
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ class Trainer:
         pa.set_cpu_count(1)
         self.job = job
         self.benches: dict[str, _Bench] = {}
+        self.turn = threading.Lock()
         self.spare = Buffers()
         for rule in rules:
             warm_up(job, rule)
@@ -54,25 +56,24 @@ class Trainer:
         return os.getpid()
 
     def train(self, order: Order, chunk: Chunk | None = None, start: Tables | None = None) -> Reply:
-        """Train an order's instances. Chunk and rows come with an arm's first order of a cycle."""
-        if chunk is not None and start is not None:
-            old = self.benches.get(order.arm)
-            room = old.room if old else Buffers()
-            self.benches[order.arm] = _Bench(order.cycle, chunk, start, room)
-        bench = self._bench(order.cycle, order.arm)
+        """Train an order's instances, once the order before it is done.
+
+        Chunk and rows come with an arm's first orders of a cycle.
+        """
         end = time.monotonic() + order.budget_s
-        served = self._serve(bench) if order.serve else None
-        outcomes, raised = [], {}
-        for task in order.tasks:
-            if time.monotonic() >= end:
-                break
-            try:
-                outcomes.append(
-                    self._keep(bench, self.train_one(bench.chunk, bench.start, task, end))
-                )
-            except Exception as error:  # whatever it is: it is this instance's, and is reported
-                raised[task.instance] = f"{type(error).__name__}: {error}"
-        return Reply(tuple(outcomes), raised, served)
+        with self.turn:
+            bench = self._bench(order.cycle, order.arm, chunk, start)
+            served = self._serve(bench) if order.serve else None
+            outcomes, raised = [], {}
+            for task in order.tasks:
+                if time.monotonic() >= end:
+                    break
+                try:
+                    trained = self.train_one(bench.chunk, bench.start, task, end)
+                    outcomes.append(self._keep(bench, trained))
+                except Exception as error:  # whatever it is: it is this instance's, and is told
+                    raised[task.instance] = f"{type(error).__name__}: {error}"
+            return Reply(tuple(outcomes), raised, served)
 
     def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
         """One instance, in `spare`."""
@@ -95,11 +96,18 @@ class Trainer:
             raise NotHeldError(f"cycle {cycle}, arm {arm}: instance {instance} is not held here")
         return bench.tables
 
-    def _bench(self, cycle: int, arm: str) -> _Bench:
+    def _bench(
+        self, cycle: int, arm: str, chunk: Chunk | None = None, start: Tables | None = None
+    ) -> _Bench:
+        """The arm's bench of this cycle, made new where it is of another and can be."""
         bench = self.benches.get(arm)
-        if bench is None or bench.cycle != cycle:
+        if bench is not None and bench.cycle == cycle:
+            return bench
+        if chunk is None or start is None:
             raise NotHeldError(f"cycle {cycle}, arm {arm}: not begun here")
-        return bench
+        room = Buffers() if bench is None else bench.room
+        self.benches[arm] = _Bench(cycle, chunk, start, room)
+        return self.benches[arm]
 
     def _keep(self, bench: _Bench, trained: Trained) -> Outcome:
         """Swap the room of the best with the spare one, rather than copy the rows."""

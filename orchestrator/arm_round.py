@@ -104,6 +104,12 @@ class ArmRound:
         self._serve = self._serve or order.serve
         self._lose(order.tasks, reason, tries)
 
+    def put_back(self, order: Order) -> None:
+        """The order's process is gone before it began with it."""
+        self._serve = self._serve or order.serve
+        if not self._closing:
+            self.waiting.extendleft(reversed(order.tasks))
+
     def lose_winner(self, tries: int, again: bool) -> None:
         """The winner's rows are gone: it is trained again, or given up where there is no time."""
         winner = self.winner

@@ -1,10 +1,11 @@
 """Commits, one after the other, in a thread of their own: models first, then records, in order.
 
 A commit reads the models while the next cycle trains from copies; whoever changes a model waits
-for the last commit first.
+for the last commit first. When it begins is for the driver to say: not while actors wait for it.
 """
 
 import hashlib
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,14 +39,23 @@ class Committer:
     def __init__(self, store: Store, retention: Retention) -> None:
         self._store, self._retention = store, retention
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._next: Sequence[Sealed] | None = None
         self._under_way: Future[list[CycleRecord]] | None = None
+        self.seconds = 0.0
+        """What the last commit took."""
 
-    def commit(self, cycle: Sequence[Sealed]) -> None:
-        """Begin to commit a cycle: a sealed record of each arm, in the order of the arms."""
-        self._under_way = self._thread.submit(self._write, cycle)
+    def take(self, cycle: Sequence[Sealed]) -> None:
+        """The next cycle to commit: a sealed record of each arm, in the order of the arms."""
+        self._next = cycle
+
+    def begin(self) -> None:
+        """Begin to commit what was taken last."""
+        if self._next is not None:
+            self._under_way, self._next = self._thread.submit(self._write, self._next), None
 
     def wait(self) -> list[CycleRecord]:
-        """The records of the commit that was under way, once it is done; else none."""
+        """The records of the commit that was begun or is to begin, once it is done; else none."""
+        self.begin()
         under_way, self._under_way = self._under_way, None
         return [] if under_way is None else under_way.result(timeout=COMMIT_S)
 
@@ -54,6 +64,7 @@ class Committer:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _write(self, cycle: Sequence[Sealed]) -> list[CycleRecord]:
+        began = time.monotonic()
         records = []
         for sealed in cycle:
             line, changes = sealed.line, sealed.changes
@@ -64,6 +75,7 @@ class Committer:
         commit(self._store, records)
         for record in records:
             self._clear_out(record)
+        self.seconds = time.monotonic() - began
         return records
 
     def _write_model(self, line: Line, changes: Changes, cycle: int) -> tuple[FileRef, ...]:

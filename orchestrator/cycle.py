@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from orchestrator.arm_round import ArmRound
 from orchestrator.committer import Committer, Sealed
-from orchestrator.config import Adaptive, RunConfig, config_hash
+from orchestrator.config import Adaptive, RunConfig
 from orchestrator.feed import Fed
 from orchestrator.line import Line, Plan, begin_from
 from orchestrator.pool import Pool
@@ -16,38 +15,38 @@ from orchestrator.record import CycleRecord
 from orchestrator.search import SearchState, draw, generator
 from orchestrator.work import ArmResult
 
-RESERVE = 0.1
-"""Of a deadline, what is left for the winner's way to the journal until that is measured."""
+RESERVE = 0.05
+"""Of a deadline, the share that is left for the winner's way to the journal, at least."""
+RESERVES = 2.0
+"""The same in commits as long as the last."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What all cycles of a run are played on. `share` puts rows where actors read them."""
+    """What all cycles of a run are played on."""
 
     config: RunConfig
     lines: Mapping[str, Line]
     pool: Pool
     committer: Committer
-    share: Callable[[Any], Any]
+    run_hash: str
     driver: str
     """This process, told apart from any other that might write to the run."""
 
 
-def play(stage: Stage, fed: Fed, reserve_s: float) -> list[CycleRecord]:
-    """Play one cycle, and begin to commit it; returns the records of the cycle before.
+def play(stage: Stage, fed: Fed, meanwhile: Callable[[], None]) -> list[CycleRecord]:
+    """Play one cycle, and leave it to be committed; returns the records of the cycle before.
 
-    `reserve_s` is what of the deadline is needed after training.
+    `meanwhile` begins what is to be done while actors train.
     """
     clock, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="milliseconds")
     lines = _taking_part(stage, fed.cycle)
     plans = _plans(stage, lines, fed)
     rounds = [_round(stage, line, plan, fed) for line, plan in plans.items() if plan]
     planned = time.monotonic()
-    deadline_s = stage.config.deadline_s
-    deadline = None if deadline_s is None else clock + max(deadline_s - reserve_s, deadline_s / 2)
     before: list[CycleRecord] = []
     results, changes, trained = {}, {}, planned
-    for result in stage.pool.train(rounds, deadline):
+    for result in stage.pool.train(rounds, _deadline(stage, clock), meanwhile):
         trained = time.monotonic()
         before += stage.committer.wait()  # it still reads the models of the cycle before
         line = stage.lines[result.arm]
@@ -66,8 +65,17 @@ def play(stage: Stage, fed: Fed, reserve_s: float) -> list[CycleRecord]:
                changes.get(line))
         for line, plan in plans.items()
     ]  # fmt: skip
-    stage.committer.commit(sealed)
+    stage.committer.take(sealed)
     return before
+
+
+def _deadline(stage: Stage, began: float) -> float | None:
+    """When training must end, so that the champion is in the journal at the deadline."""
+    whole = stage.config.deadline_s
+    if whole is None:
+        return None
+    after = max(RESERVE * whole, RESERVES * stage.committer.seconds)
+    return began + max(whole - after, whole / 2)
 
 
 def _taking_part(stage: Stage, cycle: int) -> list[Line]:
@@ -104,7 +112,7 @@ def _round(stage: Stage, line: Line, plan: Plan, fed: Fed) -> ArmRound:
         fed.info.events,
         line.pace,
         chunk=fed.shared,
-        start=stage.share(plan.working_set.tables),
+        start=stage.pool.share(plan.working_set.tables),
         serve=line.crowned,
     )
 
@@ -121,7 +129,7 @@ def _draft(
     """The record, but for the champion's files and norms."""
     return CycleRecord(
         driver=stage.driver,
-        config_hash=config_hash(stage.config),
+        config_hash=stage.run_hash,
         seed=stage.config.seed,
         arm=line.arm.name,
         cycle=fed.cycle,

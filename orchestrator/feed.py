@@ -49,15 +49,15 @@ class Feed:
             wait([future], timeout=LOOK_S)
         fed = None if future is None else future.result()
         self._next = None
-        if fed is not None:
-            self._begun(cycle + 1)
         return fed
 
-    def ready(self, cycle: int) -> Fed | None:
-        """The events of a cycle if they are prepared by now."""
-        if self._next is None or self._next[0] != cycle or not self._next[1].done():
-            return None
-        return None if self._next[1].exception() else self._next[1].result()
+    def begin(self, cycle: int) -> None:
+        """Begin to prepare a cycle that will be asked for next."""
+        self._begun(cycle)
+
+    def is_ready(self, cycle: int) -> bool:
+        """Whether `take` of this cycle would not wait."""
+        return self._next is not None and self._next[0] == cycle and self._next[1].done()
 
     def close(self) -> None:
         """End the thread; a chunk under way is dropped when it is done."""
@@ -83,5 +83,8 @@ class Feed:
             constant_logloss=float(chunk.constant_logloss) if chunk else 0.0,
             set_aside=dict(events.set_aside),
         )
-        shared = self._share(chunk) if chunk else None
+        shared = None
+        if chunk is not None:
+            shared = self._share(chunk)
+            _ = chunk.user_keys.values, chunk.ad_keys.values  # made here rather than by the driver
         return Fed(cycle, info, chunk, shared, time.perf_counter() - begin)

@@ -1,18 +1,21 @@
 """The trainer processes of a run, as Ray actors: what they are given, and what happens to them.
 
-One call at a time in each actor, and none to an actor that has not said it is ready. Ray restarts
-and retries nothing: a dead actor is replaced here, and what it had is given to another. Training
-is deterministic, so nothing of this shows in the results.
+An actor works on one order at a time; a second one waits in it, so that it need not wait for the
+driver. None goes to an actor that has not said it is ready. Ray restarts and retries nothing: a
+dead actor is replaced here, and what it had is given to another. Training is deterministic, so
+nothing of this shows in the results.
 """
 
+import math
+import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from divergence.errors import InputError
 from divergence.rules import Rule
@@ -31,6 +34,8 @@ GRACE_S = 0.5
 """How long an actor may take to notice that its budget has ended."""
 LOOK_S = 1.0
 MOST_FAILED_STARTS = 5
+PLENTY = 2
+"""Tasks for each actor that must be waiting for an actor to get a second order."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,9 @@ class Terms:
 class _Call:
     ref: Any
     order: Order
-    hung_at: float
+    limit_s: float
+    """How long it may take once it is begun."""
+    hung_at: float = math.inf
 
 
 @dataclass(eq=False)
@@ -55,17 +62,18 @@ class _Actor:
     """The reference of its first answer; None once that has come."""
     given: dict[str, int] = field(default_factory=dict)
     """The cycle of which it has chunk and rows, by arm."""
-    call: _Call | None = None
+    calls: list[_Call] = field(default_factory=list)
+    """The order it works on, and the one that waits."""
 
     @property
-    def awaited(self) -> Any:
-        """The reference of its next answer; None where it owes none."""
-        return self.ready if self.call is None else self.call.ref
+    def awaited(self) -> list[Any]:
+        """The references of the answers it owes."""
+        return [call.ref for call in self.calls] if self.ready is None else [self.ready]
 
-    @property
-    def idle(self) -> bool:
-        """Whether it is ready and without a call."""
-        return self.awaited is None
+    def watch(self) -> None:
+        """Time runs for the order that it works on now."""
+        if self.calls and self.calls[0].hung_at == math.inf:
+            self.calls[0].hung_at = time.monotonic() + self.calls[0].limit_s + GRACE_S
 
 
 class Pool:
@@ -80,7 +88,7 @@ class Pool:
         actor: type[Trainer] = Trainer,
     ) -> None:
         """Start `size` actors. `actor` may be a stand-in that trains otherwise."""
-        options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 2}
+        options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 3}
         self._new = ray.remote(**options)(actor).remote  # type: ignore[call-overload]
         self._what = (job, tuple(rules))
         self._terms = terms
@@ -91,10 +99,14 @@ class Pool:
 
     def resize(self, size: int) -> None:
         """Have so many actors, those that are starting included; idle ones go first."""
-        for actor in sorted(self._actors, key=lambda a: a.call is not None)[size:]:
+        for actor in sorted(self._actors, key=lambda a: bool(a.calls))[size:]:
             self._remove(actor)
         while len(self._actors) < size:
             self._start()
+
+    def share(self, value: Any) -> Any:
+        """Put a value where every actor reads it without a copy; gone with its reference."""
+        return ray.put(value)
 
     def close(self) -> None:
         """End all actors."""
@@ -113,12 +125,20 @@ class Pool:
         up = [a.handle for a in self._actors if a.ready is None]
         return [ray.get(actor.ready.remote(), timeout=EXPORT_S) for actor in up]
 
-    def train(self, rounds: Sequence[ArmRound], deadline: float | None) -> Iterator[ArmResult]:
+    def train(
+        self,
+        rounds: Sequence[ArmRound],
+        deadline: float | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Iterator[ArmResult]:
         """Train every arm's round of a cycle; each arm's result comes as soon as it is whole.
 
         `deadline` is a time of the monotonic clock: what is not finished by then is late.
+        `meanwhile` is called once, when the first orders are out.
         """
         left = list(rounds)
+        self._give_out(left, deadline)
+        meanwhile()
         while left:
             late = deadline is not None and time.monotonic() >= deadline
             if late:
@@ -126,7 +146,7 @@ class Pool:
             else:
                 self._give_out(left, deadline)
             for done in [r for r in left if not r.unfinished]:
-                tables = self._fetch(done)
+                tables = self._fetch(done, left)
                 if tables is not None or done.winner is None:
                     left.remove(done)
                     yield done.result(tables)
@@ -138,96 +158,108 @@ class Pool:
     # -- orders ---------------------------------------------------------------------------------
 
     def _give_out(self, rounds: Sequence[ArmRound], deadline: float | None) -> None:
-        up = sum(a.ready is None for a in self._actors)
-        for actor in self._actors:
-            waiting = next((r for r in rounds if r.waiting), None)
-            if waiting is None:
-                return
-            if actor.idle and not (up > 1 and waiting.shuns(actor)):
+        """Orders for idle actors; then, while there is plenty, one more for each."""
+        up = [a for a in self._actors if a.ready is None]
+        for depth in (0, 1):
+            for actor in (a for a in up if len(a.calls) == depth):
+                arm = next((r for r in rounds if r.waiting), None)
+                if arm is None:
+                    return
                 everywhere = sum(len(r.waiting) for r in rounds)
-                count = batch_size(waiting.waiting, everywhere, up, waiting.seconds)
-                self._send(actor, waiting, count, deadline)
+                plenty = everywhere > PLENTY * len(up) and not _exact(actor, arm)
+                if plenty if depth else not (len(up) > 1 and arm.shuns(actor)):
+                    count = batch_size(arm.waiting, everywhere, len(up), arm.seconds)
+                    self._send(actor, arm, count, deadline)
 
     def _send(self, actor: _Actor, arm: ArmRound, count: int, deadline: float | None) -> None:
         now = time.monotonic()
         limit_s = silence_s(count, arm.seconds, arm.events, self._terms.patience_s)
-        budget_s = limit_s if deadline is None else min(limit_s, deadline - now)
+        wait_s = max(actor.calls[0].hung_at - now, 0.0) if actor.calls else 0.0
+        budget_s = wait_s + limit_s if deadline is None else min(limit_s, deadline - now)
         order = arm.take(count, budget_s)
-        first = actor.given.get(arm.name) != arm.cycle
-        parts = (arm.chunk, arm.start) if first else ()
-        actor.given[arm.name] = arm.cycle
-        call = actor.handle.train.remote(order, *parts)
-        actor.call = _Call(call, order, now + budget_s + max(GRACE_S, limit_s - budget_s))
+        parts = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
+        actor.calls.append(_Call(actor.handle.train.remote(order, *parts), order, limit_s))
+        actor.watch()
 
     def _end_calls(self, rounds: Sequence[ArmRound]) -> None:
         """The deadline is there: hear what actors still have to say, end those that do not."""
         for arm in rounds:
             arm.close()
         last = time.monotonic() + GRACE_S
-        while any(a.call for a in self._actors) and time.monotonic() < last:
+        while any(a.calls for a in self._actors) and time.monotonic() < last:
             self._wait(rounds, last)
-        for actor in [a for a in self._actors if a.call]:
+        for actor in [a for a in self._actors if a.calls]:
             self._replace(actor)
         for arm in rounds:
             arm.end()
 
-    def _fetch(self, arm: ArmRound) -> Tables | None:
-        holder = arm.holder()
-        if not isinstance(holder, _Actor) or holder not in self._actors:
+    def _fetch(self, arm: ArmRound, rounds: Sequence[ArmRound]) -> Tables | None:
+        """The winner's rows; None where there is no winner, or they are gone."""
+        holder = next((a for a in self._actors if a is arm.holder()), None)
+        if holder is None:
             return None
-        call = holder.handle.export.remote(arm.cycle, arm.name, arm.winner)
-        with suppress(RayError, GetTimeoutError):
+        try:
+            call = holder.handle.export.remote(arm.cycle, arm.name, arm.winner)
             tables: Tables = ray.get(call, timeout=EXPORT_S)
-            return tables
-        return None
+        except RayTaskError:  # it lives, and does not hold it
+            return None
+        except (RayError, GetTimeoutError) as error:
+            self._lose(holder, _told(error), {r.name: r for r in rounds})
+            return None
+        return tables
 
     # -- answers --------------------------------------------------------------------------------
 
     def _wait(self, rounds: Sequence[ArmRound], until: float | None) -> None:
         """Sleep until something happens, but not beyond `until`, and take it in."""
-        now = time.monotonic()
-        refs = {a.awaited: a for a in self._actors if not a.idle}
-        if not refs and not any(a.ready is None for a in self._actors):
-            raise InputError("there is no trainer process left, and none is starting")
-        timeout = LOOK_S if until is None else min(max(until - now, 0.0), LOOK_S)
-        answered, _ = ray.wait(list(refs), num_returns=1, timeout=timeout) if refs else ([], [])
+        refs = {ref: actor for actor in self._actors for ref in actor.awaited}
+        left_s = LOOK_S if until is None else until - time.monotonic()
+        timeout = min(max(left_s, 0.0), LOOK_S)
+        answered, _ = ray.wait(list(refs), num_returns=1, timeout=timeout)
+        by_name = {arm.name: arm for arm in rounds}
         for ref in answered:
-            self._hear(refs[ref], {r.name: r for r in rounds})
-        self._look_after(rounds)
+            self._hear(refs[ref], ref, by_name)
+        self._look_after(by_name)
 
-    def _hear(self, actor: _Actor, rounds: dict[str, ArmRound]) -> None:
-        ref, call, actor.call = actor.awaited, actor.call, None
+    def _hear(self, actor: _Actor, ref: Any, rounds: Mapping[str, ArmRound]) -> None:
         try:
             answer: Reply | int = ray.get(ref, timeout=EXPORT_S)
         except (RayError, GetTimeoutError) as error:
-            if call is None:
-                self._failed_starts += 1
-                if self._failed_starts >= MOST_FAILED_STARTS:
-                    raise InputError(f"no trainer process starts: {_told(error)}") from error
-            elif call.order.arm in rounds:
-                rounds[call.order.arm].lose(call.order, _told(error), self._terms.tries)
-            self._replace(actor)
+            self._failed_starts += actor.ready is not None
+            if self._failed_starts >= MOST_FAILED_STARTS:
+                raise InputError(f"no trainer process starts: {_told(error)}") from error
+            self._lose(actor, _told(error), rounds)
             return
         if isinstance(answer, Reply):
-            if call is not None and call.order.arm in rounds:
-                rounds[call.order.arm].take_in(call.order, answer, actor, self._terms.tries)
+            call = next(call for call in actor.calls if call.ref == ref)
+            actor.calls.remove(call)
+            actor.watch()
+            arm = rounds[call.order.arm]
+            actor.given[arm.name] = arm.cycle
+            arm.take_in(call.order, answer, actor, self._terms.tries)
         else:
             actor.ready, self._failed_starts = None, 0
 
-    def _look_after(self, rounds: Sequence[ArmRound]) -> None:
+    def _look_after(self, rounds: Mapping[str, ArmRound]) -> None:
         now = time.monotonic()
-        for actor in [a for a in self._actors if a.call and a.call.hung_at < now]:
-            order = actor.call.order if actor.call else None
-            for arm in rounds:
-                if order is not None and arm.name == order.arm:
-                    arm.lose(order, "its process hung", self._terms.tries)
-            self._replace(actor)
+        for actor in [a for a in self._actors if a.calls and a.calls[0].hung_at < now]:
+            self._lose(actor, "its process hung", rounds)
         if any(a.ready is None for a in self._actors):
             self._alone_since = now
         elif now - self._alone_since > START_S:
             raise InputError(
                 f"no trainer process has started in {START_S:.0f} s: are there free CPUs?"
             )
+
+    def _lose(self, actor: _Actor, reason: str, rounds: Mapping[str, ArmRound]) -> None:
+        """Replace an actor. The order it worked on is lost; the one that waited was not begun."""
+        for i, call in enumerate(actor.calls):
+            arm = rounds[call.order.arm]
+            if i == 0:
+                arm.lose(call.order, reason, self._terms.tries)
+            else:
+                arm.put_back(call.order)
+        self._replace(actor)
 
     # -- actors ---------------------------------------------------------------------------------
 
@@ -245,6 +277,13 @@ class Pool:
             ray.kill(actor.handle)
 
 
+def _exact(actor: _Actor, arm: ArmRound) -> bool:
+    """Whether the actor's order, or the arm's next, must be alone for blame to be exact."""
+    return arm.waiting[0].alone or any(t.alone for call in actor.calls for t in call.order.tasks)
+
+
 def _told(error: Exception) -> str:
-    """The first line of what Ray says, without its report."""
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+    """What Ray says in one line: the first, or of an error in an actor's creation the last."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines() or [""]
+    line = lines[-1] if "creation task" in lines[0] else lines[0]
+    return f"{type(error).__name__}: {line.strip()}"

@@ -1,26 +1,29 @@
 """A run from its folder's state to the stream's end: resume, cycle after cycle, stop."""
 
 import secrets
+import sys
 import threading
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 
-import ray
-
+from divergence.errors import InputError
 from orchestrator.actor import Trainer
 from orchestrator.committer import Committer
-from orchestrator.config import RunConfig, feature_spec
-from orchestrator.cycle import RESERVE, Stage, play
+from orchestrator.config import RunConfig, config_hash, feature_spec
+from orchestrator.cycle import Stage, play
 from orchestrator.feed import Feed
 from orchestrator.line import model_config, open_lines
 from orchestrator.pool import Pool, Terms
-from orchestrator.run_folder import Start, prepare
+from orchestrator.run_folder import Start
 from orchestrator.sources.opening import open_source
 from orchestrator.store import Store
 from orchestrator.view import View
 from trainer.instance import Job
+
+SWITCH_S = 5e-4
+"""How long a thread may keep the interpreter: actors wait for the driver, not for its helpers."""
 
 
 class Ending(Enum):
@@ -43,19 +46,19 @@ class Ended:
 def run(
     config: RunConfig,
     store: Store,
+    start: Start,
     view: View,
     actors: int,
     *,
-    must_exist: bool = False,
     stop: threading.Event | None = None,
     trainer: type[Trainer] = Trainer,
 ) -> Ended:
-    """Run until the last cycle, the stream's end, or `stop`, from where the folder stands.
+    """Run from `start` until the last cycle, the stream's end, or `stop`.
 
     Needs a Ray that is up. `trainer` may be a stand-in for the class of the actors.
     """
+    sys.setswitchinterval(SWITCH_S)
     stop = stop or threading.Event()
-    start = prepare(store, config, must_exist)
     for message in start.messages:
         view.say(message)
     if config.cycles is not None and start.cycle >= config.cycles:
@@ -68,25 +71,38 @@ def run(
     terms = Terms(config.tries, config.patience_s)
     with (
         closing(Pool(job, rules, actors, terms, trainer)) as pool,
-        closing(Feed(source, ray.put, stop, config.cycles)) as feed,
+        closing(Feed(source, pool.share, stop, config.cycles)) as feed,
         closing(Committer(store, config.retention)) as committer,
     ):
+        feed.begin(start.cycle)
         pool.wait_until_up()
-        driver = secrets.token_hex(8)
-        stage = Stage(config, lines, pool, committer, ray.put, driver)
-        return _cycles(stage, start, feed, view, stop)
+        stage = Stage(config, lines, pool, committer, config_hash(config), secrets.token_hex(8))
+        return _cycles(stage, start.cycle, feed, view, stop)
 
 
-def _cycles(stage: Stage, start: Start, feed: Feed, view: View, stop: threading.Event) -> Ended:
-    config = stage.config
-    reserve_s = RESERVE * (config.deadline_s or 0.0)
-    for cycle in count(start.cycle):
-        fed = None if stop.is_set() else feed.take(cycle)
+def _cycles(stage: Stage, first: int, feed: Feed, view: View, stop: threading.Event) -> Ended:
+    cycles, committer = stage.config.cycles, stage.committer
+    for cycle in count(first):
+        if not feed.is_ready(cycle):
+            committer.begin()  # nothing to train on yet
+        try:
+            fed = None if stop.is_set() else feed.take(cycle)
+        except InputError:
+            view.show(committer.wait())  # what was trained is not lost with the stream
+            raise
         if fed is None:
-            view.show(stage.committer.wait())
-            complete = config.cycles is not None and cycle >= config.cycles
-            ending = Ending.COMPLETE if complete else Ending.STREAM_ENDED
-            return Ended(Ending.STOPPED if stop.is_set() and not complete else ending, cycle)
-        before = play(stage, fed, reserve_s)
-        view.show(before)
+            view.show(committer.wait())
+            return Ended(_ending(cycle, cycles, stop), cycle)
+
+        def meanwhile(after: int = cycle + 1) -> None:
+            committer.begin()
+            feed.begin(after)
+
+        view.show(play(stage, fed, meanwhile))
     raise AssertionError("count() has no end")
+
+
+def _ending(cycle: int, cycles: int | None, stop: threading.Event) -> Ending:
+    if cycles is not None and cycle >= cycles:
+        return Ending.COMPLETE
+    return Ending.STOPPED if stop.is_set() else Ending.STREAM_ENDED

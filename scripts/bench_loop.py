@@ -10,30 +10,31 @@ import platform
 import tempfile
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
-from orchestrator.config import RunConfig
+from orchestrator.config import RunConfig, config_hash
 from orchestrator.config_file import read_config
 from orchestrator.ray_env import local_environment
 
 local_environment()
 
-from orchestrator.line import Line, model_config  # noqa: E402
+from orchestrator.committer import Committer, Sealed  # noqa: E402
+from orchestrator.line import Line, Plan, model_config  # noqa: E402
 from orchestrator.ray_start import cores, started_ray  # noqa: E402
-from orchestrator.record import CycleRecord  # noqa: E402
+from orchestrator.record import ChunkInfo, CycleRecord  # noqa: E402
 from orchestrator.rules import kernel_rule  # noqa: E402
 from orchestrator.run import run  # noqa: E402
-from orchestrator.search import draw, generator  # noqa: E402
+from orchestrator.run_folder import prepare  # noqa: E402
+from orchestrator.search import SearchState, draw, generator  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.store import open_store  # noqa: E402
 from trainer.chunk import Chunk, compile_chunk  # noqa: E402
 from trainer.instance import Buffers, Job, train  # noqa: E402
-from trainer.kernel import Tables  # noqa: E402
-from trainer.model import Model  # noqa: E402
+from trainer.model import Changes, Model  # noqa: E402
 from trainer.outcome import Status  # noqa: E402
 from trainer.setting import Setting  # noqa: E402
 
@@ -70,10 +71,10 @@ class Records:
         """Nothing of interest."""
 
 
-def config_of(events: int, cycles: int, instances: int = INSTANCES) -> RunConfig:
+def config_of(events: int, cycles: int, *more: str) -> RunConfig:
     """A run of one arm whose instances all survive."""
     sizes = (f"source.events_per_cycle={events}", f"cycles={cycles}")
-    return read_config(CONFIG, "bench", (*sizes, f"search.instances={instances}"))
+    return read_config(CONFIG, "bench", (*sizes, f"search.instances={INSTANCES}", *more))
 
 
 def chunks_of(config: RunConfig) -> list[Chunk]:
@@ -105,7 +106,8 @@ def events_for(seconds: float) -> int:
 def loop(config: RunConfig, folder: str) -> tuple[float, float, float]:
     """(wall, kernel, kernel of one instance) seconds of all cycles but the first."""
     view = Records()
-    run(config, open_store(folder), view, cores())
+    store = open_store(folder)
+    run(config, store, prepare(store, config), view, cores())
     after = view.records[1:]
     begin, last = (datetime.fromisoformat(r.started).timestamp() for r in (after[0], after[-1]))
     wall = last - begin + after[-1].timings["cycle"]
@@ -119,73 +121,138 @@ def efficiency() -> list[Row]:
     rows = []
     for target, cycles, least in ((0.1, 8, 0.95), (0.01, 25, 0.90)):
         with tempfile.TemporaryDirectory() as folder:
-            wall, kernel, each = loop(config_of(events_for(target), cycles), folder)
+            config = config_of(events_for(target), cycles)
+            with started_ray(None, cores(), verbose=False):
+                wall, kernel, each = loop(config, folder)
         share = kernel / (cores() * wall)
         what = f"efficiency, {INSTANCES} instances of {each * 1e3:.0f} ms a cycle"
         rows.append((what, f"{share:.3f}", f">= {least}"))
     return rows
 
 
-# -- a bare process pool --------------------------------------------------------------------------
+# -- peers --------------------------------------------------------------------------------------
 
 _work: dict[str, Any] = {}
 
 
-def _load(job: Job, chunk: Chunk, start: Tables) -> None:
-    _work.update(job=job, chunk=chunk, start=start, room=_work.get("room") or Buffers())
+def _load(job: Job, chunks: list[Chunk], plans: list[Plan]) -> None:
+    _work.update(job=job, chunks=chunks, plans=plans, room=Buffers())
 
 
-def _pool_train(task: tuple[int, Any, Any]) -> float:
-    w = _work
-    instance, setting, rule = task
-    trained = train(w["job"], w["chunk"], w["start"], setting, rule, instance=instance,
-                    buffers=w["room"])  # fmt: skip
-    return trained.outcome.logloss
+def _pool_train(task: tuple[int, int]) -> float:
+    """One instance of one cycle, in a forked process that has it all in memory."""
+    cycle, instance = task
+    plan = _work["plans"][cycle]
+    setting, rule = plan.tasks[instance].setting, plan.tasks[instance].rule
+    start, room = plan.working_set.tables, _work["room"]
+    return train(
+        _work["job"], _work["chunks"][cycle], start, setting, rule, buffers=room
+    ).outcome.logloss
 
 
 def bare_pool(config: RunConfig) -> float:
     """Wall seconds of the same kernels in a process pool: no models, no journal, no faults.
 
-    Forked for every cycle, so that chunk and rows are there without being sent; that is not timed.
+    Chunks and rows are in the processes when the clock starts.
     """
     line, job = line_of(config)
+    chunks = chunks_of(config)
+    draws = [draw(config, cycle, generator(config.seed, cycle)) for cycle in range(len(chunks))]
+    plans = [line.plan(c, chunk, draws[c], None) for c, chunk in enumerate(chunks)]
+    _load(job, chunks, plans)
+    _pool_train((0, 0))
     wall = 0.0
-    for cycle, chunk in enumerate(chunks_of(config)):
-        plan = line.plan(cycle, chunk, draw(config, cycle, generator(config.seed, cycle)), None)
-        _load(job, chunk, plan.working_set.tables)
-        tasks = [(t.instance, t.setting, t.rule) for t in plan.tasks]
-        _pool_train(tasks[0])
-        with get_context("fork").Pool(cores()) as pool:
-            pool.map(_pool_train, tasks[:4], chunksize=1)
+    with get_context("fork").Pool(cores()) as pool:
+        for cycle in range(len(chunks)):
             begin = time.perf_counter()
-            pool.map(_pool_train, tasks, chunksize=1)
-            wall += time.perf_counter() - begin
+            pool.map(_pool_train, [(cycle, i) for i in range(INSTANCES)], chunksize=1)
+            wall += (time.perf_counter() - begin) * (cycle > 0)
     return wall
 
 
 def against_pool() -> list[Row]:
-    """The whole loop over the bare kernels in a pool."""
+    """The whole loop over the bare kernels in a pool, and over Ray Tune doing the same."""
     config = config_of(events_for(0.05), 11)
-    with tempfile.TemporaryDirectory() as folder:
+    pool = bare_pool(config)
+    with tempfile.TemporaryDirectory() as folder, started_ray(None, cores(), verbose=False):
         ours, _, each = loop(config, folder)
-    pool = bare_pool(config) * 10 / 11
     what = f"loop / bare process pool, 10 cycles of {INSTANCES} instances of {each * 1e3:.0f} ms"
     return [(what, f"{ours / pool:.2f}", "<= 1.10")]
 
 
+def against_tune() -> list[Row]:
+    """Ray Tune's population-based training over the loop, on the same trainer and chunks."""
+    from bench_tune import population  # Tune may be missing
+
+    config = config_of(events_for(0.05), 11)
+    line, job = line_of(config)
+    chunks = chunks_of(config)[1:]
+    with started_ray(None, cores(), verbose=False):
+        theirs = population(job, chunks, line, INSTANCES)
+        with tempfile.TemporaryDirectory() as folder:
+            ours, _, each = loop(config, folder)
+    what = f"Ray Tune PBT / loop, 10 cycles of {INSTANCES} instances of {each * 1e3:.0f} ms"
+    return [(what, f"{theirs / ours:.1f}", ">= 3")]
+
+
+# -- the model's size -----------------------------------------------------------------------------
+
+
+def grown(config: RunConfig, vectors: int, folder: str) -> None:
+    """A run folder whose only arm has a champion with so many vectors, after cycle 0."""
+    store = open_store(folder)
+    start = prepare(store, config)
+    line, _ = line_of(config)
+    (chunk, *_) = chunks_of(config)
+    rows = line.gather(0, chunk)
+    line.take_over(0, chunk, rows, rows.tables)
+    side = line.model.ad
+    at = side.insert((len(line.model.config.spec.user), f"old-{i}") for i in range(vectors))
+    side.rows[at, 0, :1] = 0.01
+    side.touch(at, 0)
+    committer = Committer(store, config.retention)
+    line.crowned = True
+    record = CycleRecord(
+        driver="bench", config_hash=config_hash(config), seed=config.seed, arm=line.arm.name,
+        cycle=start.cycle, started=datetime.now(UTC).isoformat(),
+        chunk=ChunkInfo("bench", len(chunk), 0, 0.0, {}), outcomes=(), winner=None, model=(),
+        served_logloss=None, norms=None, caution=0, search=SearchState(), timings={},
+    )  # fmt: skip
+    changes = Changes(np.zeros(0, np.int64), at)
+    committer.take([Sealed(line, record, changes)])
+    committer.wait()
+
+
+def size() -> list[Row]:
+    """A cycle, commit included, on a large model over the same on a small one."""
+    seconds = {}
+    for vectors in (50_000, 5_000_000):
+        config = config_of(events_for(0.02), 12, "model={overlap: 1, alone: 1}")
+        with tempfile.TemporaryDirectory() as folder:
+            grown(config, vectors, folder)
+            with started_ray(None, cores(), verbose=False):
+                wall, kernel, _ = loop(config, folder)
+        seconds[vectors] = wall / kernel  # the machine's mood cancels out
+    ratio = seconds[5_000_000] / seconds[50_000]
+    return [("cycle on 5,000,000 vectors / on 50,000, commit included", f"{ratio:.2f}", "<= 1.2")]
+
+
 def main() -> None:
     """Run the parts that were asked for."""
-    parts = {"efficiency": efficiency, "pool": against_pool}
+    parts = {"efficiency": efficiency, "pool": against_pool, "tune": against_tune, "size": size}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
     chosen = parser.parse_args().part or list(parts)
     print(f"{platform.processor() or platform.machine()}, {cores()} cores, "
           f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}\n")  # fmt: skip
     print("| what | measured | wanted |\n|---|---|---|")
-    with started_ray(None, cores(), verbose=False):
-        for part in chosen:
-            for row in parts[part]():
-                print(f"| {' | '.join(row)} |", flush=True)
+    for part in chosen:
+        try:
+            rows = parts[part]()
+        except ImportError as error:
+            rows = [(part, f"not run: {error}", "")]
+        for row in rows:
+            print(f"| {' | '.join(row)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -97,7 +97,8 @@ def train(
     """
     check_setting(setting, job.tau)
     buffers = buffers or Buffers()
-    rates = Rates(setting.eta0, setting.alpha, setting.beta, job.tau, job.reference)
+    steps = (float(setting.eta0), float(setting.alpha), float(setting.beta))
+    rates = Rates(*steps, float(job.tau), job.reference)
     warm_up(job, rule)
     begin = time.perf_counter()
     tables, margin = buffers.copy_of(start), buffers.margins(len(chunk))
@@ -178,7 +179,7 @@ def _train_on_nothing(job: Job, rule: Rule) -> None:
     slots, tables = nothing()
     click, real = np.zeros(0, np.uint8), np.zeros(0, np.float32)
     click.setflags(write=False)
-    rates = Rates(1.0, 1.0, 0.5, job.tau, job.reference)
+    rates = Rates(1.0, 1.0, 0.5, float(job.tau), job.reference)
     train_block(click, slots, slots, tables, shape, rates, rule, 0, 0, real, CONSTANTS)
     total_loss(real, 0, CONSTANTS)
 

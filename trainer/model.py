@@ -116,7 +116,7 @@ class Side:
         self.seen[rows] = seen
         order = np.argsort(seen, kind="stable")
         cycles, first = np.unique(seen[order], return_index=True)
-        groups = np.split(rows[order], first[1:])
+        groups = np.split(rows[order], first)[1:]  # none where there are no rows
         self.last = {int(c): [group] for c, group in zip(cycles, groups, strict=True)}
         self.noted = len(rows)
 

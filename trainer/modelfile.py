@@ -127,7 +127,7 @@ def _open(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
     try:
         parts = deserialize(data)  # type: ignore[no-untyped-call]
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        manifest = json.loads(header["__metadata__"][MANIFEST])
+        manifest = dict(json.loads(header["__metadata__"][MANIFEST]))
         tensors = {
             part: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
             for part, entry in parts

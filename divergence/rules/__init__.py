@@ -5,6 +5,7 @@ defaults, and of the hooks that it overrides. To add a rule, add a file here and
 """
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, get_args, get_type_hints
@@ -41,9 +42,16 @@ def make_rule(name: str, **parameters: float) -> Rule:
         fault = f"does not know {unknown[0]}" if unknown else f"needs {missing[0]}"
         raise InputError(f"rule {name} {fault}; it takes {takes}")
     rule = kind(**parameters)
-    for field, hint in get_type_hints(kind, include_extras=True).items():
-        _check(name, field, getattr(rule, field), get_args(hint)[1:])
+    for field, bounds in _bounds(kind):
+        _check(name, field, getattr(rule, field), bounds)
     return kind(*(v if isinstance(v, bool) else float(v) for v in rule))
+
+
+@cache
+def _bounds(kind: type) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """The bounds of each parameter of a rule's class."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((field, get_args(hint)[1:]) for field, hint in hints.items())
 
 
 def _check(rule: str, field: str, value: float, bounds: tuple[Any, ...]) -> None:

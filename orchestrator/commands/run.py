@@ -13,6 +13,7 @@ import click
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
 from orchestrator.ray_env import local_environment
+from orchestrator.run_folder import prepare
 from orchestrator.store import open_store
 from orchestrator.view import View, open_view
 
@@ -41,6 +42,7 @@ def command(
     """
     config = load_config(config_path, assignments)
     store = open_store(out or f"runs/{Path(config_path).stem}")
+    start = prepare(store, config, must_exist=resume)
     if address is None:
         local_environment()
     from orchestrator.ray_start import started_ray  # slow to load, and reads the environment
@@ -49,7 +51,7 @@ def command(
     view = open_view(sys.stdout, as_json, config.cycles)
     actors = None if config.actors == "auto" else config.actors
     with started_ray(address, actors, verbose) as room, view, _two_stage_stop(view) as stop:
-        ended = run(config, store, view, room, must_exist=resume, stop=stop)
+        ended = run(config, store, start, view, room, stop=stop)
     again = f"holdfast run {config_path} --out {store.uri}"
     if ended.ending is Ending.STOPPED:
         view.say(f"stopped before cycle {ended.cycle}; to go on: {again} --resume")

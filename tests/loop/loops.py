@@ -13,6 +13,7 @@ from orchestrator.config_file import read_config
 from orchestrator.journal import cycles_of, read_record
 from orchestrator.record import CycleRecord, without_clock
 from orchestrator.run import Ended, run
+from orchestrator.run_folder import prepare
 from orchestrator.store import Store, open_store, read
 from orchestrator.work import Task
 from trainer.chunk import Chunk
@@ -68,7 +69,8 @@ def go(
     stop: threading.Event | None = None,
 ) -> Ended:
     store = open_store(str(where))
-    return run(config, store, view or Heard(), actors, stop=stop, trainer=trainer)
+    start = prepare(store, config)
+    return run(config, store, start, view or Heard(), actors, stop=stop, trainer=trainer)
 
 
 def records(where: Path | str, arm: str) -> list[CycleRecord]:

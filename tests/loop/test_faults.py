@@ -1,6 +1,7 @@
 """Instances that go wrong, deadlines, memory, object stores."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -10,7 +11,6 @@ import s3fs
 from loops import bits, faulty, go, records, small
 
 from orchestrator.actor import NotHeldError, Trainer
-from orchestrator.arm_round import ArmRound, Pace
 from orchestrator.pool import Pool
 from orchestrator.record import tally
 from orchestrator.run import Ending
@@ -54,18 +54,17 @@ def test_a_poisonous_setting_is_given_up(tmp_path: Path, kind: str, reason: str)
     assert count.retained_fraction == count.retained / (count.retained + count.diverged)
 
 
-class Slow(Trainer):
-    """From the third on, instances take longer than any cycle; some even do not listen."""
-
-    def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
-        if task.instance == 3:
-            time.sleep(60)
-        while task.instance > 1 and time.monotonic() < end:
-            time.sleep(0.01)
-        return super().train_one(chunk, start, task, end)
-
-
 def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
+    class Slow(Trainer):
+        """From the third on, instances take longer than any cycle; some even do not listen."""
+
+        def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
+            if task.instance == 3:
+                time.sleep(60)
+            while task.instance > 1 and time.monotonic() < end:
+                time.sleep(0.01)
+            return super().train_one(chunk, start, task, end)
+
     config = small("cycles=2", "deadline_s=3", "arms=[{name: only, rule: l2}]",
                    "search.ranges.eta0={low: 0.03, high: 0.1}")  # fmt: skip
     began = time.monotonic()
@@ -81,22 +80,12 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
 def test_an_actor_gives_out_only_what_it_holds(tmp_path: Path) -> None:
     class Kept(Trainer):
         def __init__(self) -> None:
-            self.benches = {}
+            self.benches, self.turn = {}, threading.Lock()
 
     with pytest.raises(NotHeldError, match="cycle 3, arm a: not begun here"):
         Kept().export(3, "a", 0)
     with pytest.raises(NotHeldError):
         Kept().train(Order(3, "a", (), 1.0))
-
-
-def test_the_books_know_a_lost_serve(tmp_path: Path) -> None:
-    tasks = [Task(i, None, None) for i in range(3)]  # type: ignore[arg-type]
-    arm = ArmRound("a", 0, tasks, 10, Pace(), chunk=None, start=None, serve=True)
-    first = arm.take(2, 1.0)
-    assert first.serve
-    arm.lose(first, "its process died", tries=3)
-    assert [task.alone for task in arm.waiting] == [False, True, True]
-    assert arm.take(1, 1.0).serve
 
 
 def resident(pid: int) -> int:
