@@ -37,7 +37,7 @@ def bound(study: Study) -> Section:
         title="The bound ρ₀ and its multiple k",
         claim="ρ₀ follows from the vectors' length N; it is too tight, and the smallest k beyond "
         "which log-loss no longer visibly improves is larger than 1.",
-        findings=tuple(_finding(one) for one in searches),
+        findings=(*map(_finding, searches), *(_reach(study, run) for run in study.shown)),
         charts=(_curve(study), *([_search_chart(searches)] if searches else [])),
         tables=(_table(study, searches),) if searches else (),
         note="A gain is visible when, chunk by chunk, it is more than a thousandth of the log-loss "
@@ -79,6 +79,19 @@ def _finding(search: Search) -> Finding:
     text = f"{tried}, the smallest that suffices is {search.chosen:g}, on {chunks} shared cycles."
     decided = search.chosen > 1 if min(ks) <= 1 < max(ks) else None
     return Finding(text, holds(decided), search.run)
+
+
+def _reach(study: Study, run: Run) -> Finding:
+    """How near the champions come to the bound."""
+    length, arm = vector_length(run.config), study.baseline_of(run)
+    size = study.of(run, arm)["max_msqr"].median()
+    if length is None or size != size:
+        return Finding("The vectors' length or sizes are not known.", None, run.name)
+    text = (
+        f"With N = {length}, ρ₀ is {rho0(length):.3g}; the largest mean square of {arm}'s champion "
+        f"is {size:.3g} in half of the cycles, {size / rho0(length):.2g} times as much."
+    )
+    return Finding(text, None, run.name)
 
 
 def _curve(study: Study) -> Chart:
