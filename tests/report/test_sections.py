@@ -147,6 +147,14 @@ def test_the_search_for_k_takes_the_smallest_that_suffices() -> None:
     assert [chart.key for chart in found.charts] == ["rho0", "k-search"]
 
 
+def test_arms_that_differ_in_more_than_k_are_no_search_for_it() -> None:
+    arms = """[{name: a, rule: {name: entropic, rho: {k: 0.1}, dual_step: 10}},
+        {name: b, rule: {name: entropic, rho: {k: 1}, dual_step: 1}}]"""
+    found = section("bound", made_up(arms, cycles=20))
+    assert [chart.key for chart in found.charts] == ["rho0"]
+    assert [finding.verdict for finding in found.findings] == [None]
+
+
 def test_causes_are_counted_and_cpu_saved_is_what_was_left_of_the_chunk() -> None:
     rows = pd.DataFrame(
         {
