@@ -1,3 +1,4 @@
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,8 @@ from orchestrator.config import RunConfig
 from orchestrator.record import CycleRecord
 from orchestrator.report.aborts import Abort, AbortId, abort_in, choose
 from orchestrator.report.assemble import sections_of
-from orchestrator.report.load import Run
+from orchestrator.report.load import Loaded, Run
+from orchestrator.report.output import Output
 from orchestrator.report.section import Section
 from orchestrator.report.sections.losses import saved_seconds
 from orchestrator.report.sections.retained import discards
@@ -21,6 +23,7 @@ from orchestrator.report.sections.scatter import scatter, thinned
 from orchestrator.report.sections.space import cells_of
 from orchestrator.report.study import Study, check_arms, smoothed
 from orchestrator.report.verdict import Verdict
+from orchestrator.report.write import compute, write
 
 RULES = """[{name: production, rule: l2}, {name: entropic, rule: entropic},
     {name: slow, rule: {name: euclidean, dual_step: 1}},
@@ -234,12 +237,17 @@ def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
         ),
     ],
 )
+@pytest.mark.parametrize("cycles", [1, 20])
 def test_odd_records_are_shown_as_far_as_they_go(
-    spoil: Callable[[CycleRecord], CycleRecord],
+    spoil: Callable[[CycleRecord], CycleRecord], cycles: int, tmp_path: Path
 ) -> None:
     given = config()
-    run = run_of(given, [spoil(r) for r in records(given, 20)])
-    assert len(sections_of(Study((run,)))) >= 6
+    run = run_of(given, [spoil(r) for r in records(given, cycles)])
+    output = Output(str(tmp_path))
+    written = write(compute(Loaded((run,), ())), output)
+    assert "report.html" in written
+    charts = (tmp_path / "report.html").read_text().split('id="charts">')[1].split("</script>")[0]
+    assert json.loads(charts)
 
 
 def test_one_arm_and_no_cycles_are_shown_too() -> None:
