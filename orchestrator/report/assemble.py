@@ -1,6 +1,7 @@
 """All sections of the report, in order."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from orchestrator.report.aborts import Abort
 from orchestrator.report.section import Section
@@ -31,4 +32,9 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
         losses(study),
         space(study),
     )
-    return tuple(section for section in found if section is not None)
+    return tuple(_drawable(section) for section in found if section is not None)
+
+
+def _drawable(section: Section) -> Section:
+    """Without charts that have nothing to show yet."""
+    return replace(section, charts=tuple(chart for chart in section.charts if chart.panels))

@@ -34,7 +34,8 @@ def run_line(run: Run) -> str:
     """A run in one line."""
     source = run.config.source
     kind = " ".join(str(getattr(source, key)) for key in ("kind", "preset") if hasattr(source, key))
-    planned = f" of {run.config.cycles}" if run.config.cycles else ""
+    # A run may have been told to go on beyond what its folder's config says.
+    planned = f" of {run.config.cycles}" if (run.config.cycles or 0) >= run.cycles else ""
     lengths = {len(records) for records in run.records.values()}
     uneven = f" (arms have {min(lengths)} to {max(lengths)})" if len(lengths) > 1 else ""
     return (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import pandas as pd
@@ -79,9 +79,11 @@ class Study:
         """The runs that have cycles."""
         return tuple(run for run in self.runs if run.cycles)
 
-    def titled(self, run: str, text: str) -> str:
+    def titled(self, run: Run, text: str = "") -> str:
         """A panel's title, with the run's name where there are several."""
-        return f"{run}: {text}" if len(self.shown) > 1 else text
+        if len(self.shown) == 1:
+            return text
+        return f"{run.name}: {text}" if text else run.name
 
     def of(self, run: Run, arm: str) -> pd.DataFrame:
         """An arm's cycles, indexed by cycle."""
@@ -112,6 +114,11 @@ class Study:
         """The arm that stands for the paper's algorithm; None where there is but one arm."""
         others = [arm for arm in run.config.arms if arm.name != self.baseline_of(run)]
         return next(iter(_chosen(run, self.challenger, ("entropic",), others)), None)
+
+    def shared(self, run: Run) -> pd.Index:
+        """The cycles of which every arm has a record that has any."""
+        indices = [self.of(run, arm).index for arm, records in run.records.items() if records]
+        return reduce(pd.Index.intersection, indices)
 
     def pair(self, run: Run, arm: str, baseline: str) -> Pair:
         """Two arms on the cycles that they share."""

@@ -1,3 +1,4 @@
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,8 @@ from orchestrator.config import RunConfig
 from orchestrator.record import CycleRecord
 from orchestrator.report.aborts import Abort, AbortId, abort_in, choose
 from orchestrator.report.assemble import sections_of
-from orchestrator.report.load import Run
+from orchestrator.report.load import Loaded, Run
+from orchestrator.report.output import Output
 from orchestrator.report.section import Section
 from orchestrator.report.sections.losses import saved_seconds
 from orchestrator.report.sections.retained import discards
@@ -21,6 +23,7 @@ from orchestrator.report.sections.scatter import scatter, thinned
 from orchestrator.report.sections.space import cells_of
 from orchestrator.report.study import Study, check_arms, smoothed
 from orchestrator.report.verdict import Verdict
+from orchestrator.report.write import compute, write
 
 RULES = """[{name: production, rule: l2}, {name: entropic, rule: entropic},
     {name: slow, rule: {name: euclidean, dual_step: 1}},
@@ -147,6 +150,14 @@ def test_the_search_for_k_takes_the_smallest_that_suffices() -> None:
     assert [chart.key for chart in found.charts] == ["rho0", "k-search"]
 
 
+def test_arms_that_differ_in_more_than_k_are_no_search_for_it() -> None:
+    arms = """[{name: a, rule: {name: entropic, rho: {k: 0.1}, dual_step: 10}},
+        {name: b, rule: {name: entropic, rho: {k: 1}, dual_step: 1}}]"""
+    found = section("bound", made_up(arms, cycles=20))
+    assert [chart.key for chart in found.charts] == ["rho0"]
+    assert [finding.verdict for finding in found.findings] == [None]
+
+
 def test_causes_are_counted_and_cpu_saved_is_what_was_left_of_the_chunk() -> None:
     rows = pd.DataFrame(
         {
@@ -226,12 +237,17 @@ def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
         ),
     ],
 )
+@pytest.mark.parametrize("cycles", [1, 20])
 def test_odd_records_are_shown_as_far_as_they_go(
-    spoil: Callable[[CycleRecord], CycleRecord],
+    spoil: Callable[[CycleRecord], CycleRecord], cycles: int, tmp_path: Path
 ) -> None:
     given = config()
-    run = run_of(given, [spoil(r) for r in records(given, 20)])
-    assert len(sections_of(Study((run,)))) >= 6
+    run = run_of(given, [spoil(r) for r in records(given, cycles)])
+    output = Output(str(tmp_path))
+    written = write(compute(Loaded((run,), ())), output)
+    assert "report.html" in written
+    charts = (tmp_path / "report.html").read_text().split('id="charts">')[1].split("</script>")[0]
+    assert json.loads(charts)
 
 
 def test_one_arm_and_no_cycles_are_shown_too() -> None:

@@ -227,6 +227,9 @@ const charts = JSON.parse(document.getElementById("charts").textContent).map((da
 const drawAll = (width) => charts.forEach((chart) => chart.draw(width));
 let due;
 addEventListener("resize", () => { cancelAnimationFrame(due); due = requestAnimationFrame(() => drawAll()); });
-addEventListener("beforeprint", () => charts.forEach((chart) => chart.draw(chart.data.wide ? 700 : 360)));
+addEventListener("beforeprint", () => charts.forEach((chart) => {
+  const aside = !chart.data.wide && chart.panels.length > 1;
+  chart.draw(aside ? 350 : 700);
+}));
 addEventListener("afterprint", () => drawAll());
 drawAll();

@@ -38,10 +38,11 @@ const MARKS = {
     node("path", { class: `curve ${mark.faint ? "faint" : ""} ${toneClass(mark.tone)}`, d: path }, box.layer);
   },
   dots(mark, box) {
+    const r = mark.x.length < 20 ? 5 : 2.6;
     mark.x.forEach((x, i) => {
-      const px = clamp(box.sx(x), box.left, box.right);
-      const py = clamp(box.sy(mark.y[i]), box.top, box.bottom);
-      node("circle", { class: `dot ${toneClass(mark.tone)}`, cx: px.toFixed(1), cy: py.toFixed(1), r: 2.6 }, box.layer);
+      const px = clamp(box.sx(x), box.left, box.right - 3);
+      const py = clamp(box.sy(mark.y[i]), box.top + 3, box.bottom);
+      node("circle", { class: `dot ${toneClass(mark.tone)}`, cx: px.toFixed(1), cy: py.toFixed(1), r }, box.layer);
     });
   },
   cells(mark, box) {

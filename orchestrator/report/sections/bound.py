@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergence.bound import VISIBLE, rho0, smallest_sufficient
+from orchestrator.config import ArmConfig
 from orchestrator.ranges import Choice, absolute
 from orchestrator.report.chart import Axis, Chart, Dots, Level, Line, Panel, numbers, span_of
 from orchestrator.report.length import vector_length
@@ -37,7 +38,7 @@ def bound(study: Study) -> Section:
         title="The bound ρ₀ and its multiple k",
         claim="ρ₀ follows from the vectors' length N; it is too tight, and the smallest k beyond "
         "which log-loss no longer visibly improves is larger than 1.",
-        findings=tuple(_finding(one) for one in searches),
+        findings=(*map(_finding, searches), *(_reach(study, run) for run in study.shown)),
         charts=(_curve(study), *([_search_chart(searches)] if searches else [])),
         tables=(_table(study, searches),) if searches else (),
         note="A gain is visible when, chunk by chunk, it is more than a thousandth of the log-loss "
@@ -48,26 +49,28 @@ def bound(study: Study) -> Section:
 
 
 def searches_of(study: Study, run: Run) -> list[Search]:
-    """A search for each rule that has arms of at least two different k."""
+    """A search for each set of at least two arms that differ in a fixed k and nothing else."""
     length = vector_length(run.config)
     if length is None:
         return []
-    found: dict[str, dict[float, str]] = {}
+    found: dict[str, dict[float, ArmConfig]] = {}
     for arm in run.config.arms:
         given = getattr(arm.rule, "rho", None) or run.config.search.ranges.rho
         span = absolute(given, rho0(length))
         if "rho" in searched(arm.rule) and isinstance(span, Choice) and len(span.choice) == 1:
             k = float(f"{span.choice[0] / rho0(length):.4g}")
-            found.setdefault(arm.rule.name, {}).setdefault(k, arm.name)
-    return [_search(study, run, rule, arms) for rule, arms in found.items() if len(arms) > 1]
+            alike = arm.model_dump_json(exclude={"name": True, "rule": {"rho"}})
+            found.setdefault(alike, {}).setdefault(k, arm)
+    return [_search(study, run, arms) for arms in found.values() if len(arms) > 1]
 
 
-def _search(study: Study, run: Run, rule: str, arms: Mapping[float, str]) -> Search:
-    series = {k: study.of(run, arm)["served_logloss"].dropna() for k, arm in arms.items()}
+def _search(study: Study, run: Run, arms: Mapping[float, ArmConfig]) -> Search:
+    series = {k: study.of(run, arm.name)["served_logloss"].dropna() for k, arm in arms.items()}
     shared = set.intersection(*(set(one.index) for one in series.values()))
     losses = {k: one.loc[sorted(shared)].tolist() for k, one in series.items()}
     chosen = smallest_sufficient(losses, VISIBLE) if len(shared) > 1 else None
-    return Search(run.name, rule, arms, losses, chosen)
+    rule = next(iter(arms.values())).rule.name
+    return Search(run.name, rule, {k: arm.name for k, arm in arms.items()}, losses, chosen)
 
 
 def _finding(search: Search) -> Finding:
@@ -79,6 +82,19 @@ def _finding(search: Search) -> Finding:
     text = f"{tried}, the smallest that suffices is {search.chosen:g}, on {chunks} shared cycles."
     decided = search.chosen > 1 if min(ks) <= 1 < max(ks) else None
     return Finding(text, holds(decided), search.run)
+
+
+def _reach(study: Study, run: Run) -> Finding:
+    """How near the champions come to the bound."""
+    length, arm = vector_length(run.config), study.baseline_of(run)
+    size = study.of(run, arm)["max_msqr"].median()
+    if length is None or size != size:
+        return Finding("The vectors' length or sizes are not known.", None, run.name)
+    text = (
+        f"With N = {length}, ρ₀ is {rho0(length):.3g}; the largest mean square of {arm}'s champion "
+        f"is {size:.3g} in half of the cycles, {size / rho0(length):.2g} times as much."
+    )
+    return Finding(text, None, run.name)
 
 
 def _curve(study: Study) -> Chart:

@@ -85,7 +85,7 @@ def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
     level = Level(f"as {pair.baseline}", 0.0)
     panels = [
         cycle_panel(
-            study.titled(run.name, "log-loss lift"),
+            study.titled(run, "log-loss lift"),
             gain,
             robust_axis("lift, %", gain, include=[0]),
             [level],
@@ -94,7 +94,7 @@ def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
     for column, label in NORMS:
         lines = arm_curves(study, run, column, (pair.arm, pair.baseline), usual)
         axis = robust_axis(label, lines, log=True)
-        panels.append(cycle_panel(study.titled(run.name, label), lines, axis))
+        panels.append(cycle_panel(study.titled(run, label), lines, axis))
     return panels
 
 

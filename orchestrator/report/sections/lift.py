@@ -22,7 +22,7 @@ def lift(study: Study) -> Section:
         claim="After about a day of acclimation to the production model it began with, the new "
         "algorithm consistently has the better log-loss.",
         findings=tuple(_finding(pair) for pair in pairs),
-        charts=(_chart(study, panels),) if panels else (),
+        charts=(_chart(study, panels),),
         note="Lift is how much lower the log-loss of the served champion is than the baseline's, "
         "in percent of the latter: each is scored on a chunk before anything is trained on it. "
         f"“Consistently” is read as {CONSISTENT:.0%} of the smoothed curve above zero. Where an "
@@ -74,4 +74,4 @@ def _panel(study: Study, run: Run) -> Panel | None:
             marks += [span] if span not in marks else []
     # Single cycles are noisy: the scale is that of the smoothed curves and most of the raw ones.
     low, high = span_of([line.y for line in lines], include=[0.0])
-    return cycle_panel(run.name, lines, Axis("lift, %", low, high), marks)
+    return cycle_panel(study.titled(run), lines, Axis("lift, %", low, high), marks)

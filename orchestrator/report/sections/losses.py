@@ -22,7 +22,7 @@ def losses(study: Study) -> Section:
         claim="The paper gives no numbers for this: it aborts an instance at the first vector with "
         "‖v‖∞ ≥ τ.",
         findings=tuple(_finding(study, run) for run in study.shown),
-        charts=tuple(chart for chart in (_features(study), _depths(study)) if chart.panels),
+        charts=(_features(study), _depths(study)),
         tables=(_causes(study),),
         note="CPU saved: the events that aborted instances did not train on, at the median pace of "
         "the retained instances of the same arm and cycle, as a share of what training would have "
@@ -114,7 +114,7 @@ def _feature_panel(study: Study, run: Run) -> Panel | None:
             bars.append(Bars(arm, study.arms.index(arm), values, texts))
     most = max(float(bar.values.max()) for bar in bars)
     y = Axis("", -0.5, len(names) - 0.5, names=tuple(names))
-    return Panel(run.name, Axis("aborted instances", 0, most * 1.05), y, tuple(bars))
+    return Panel(study.titled(run), Axis("aborted instances", 0, most * 1.05), y, tuple(bars))
 
 
 def _depths(study: Study) -> Chart:
@@ -140,4 +140,4 @@ def _depth_panel(study: Study, run: Run) -> Panel | None:
     if not lines:
         return None
     x = Axis("part of the chunk, %", 0, 100)
-    return Panel(run.name, x, Axis("share of aborts", 0, 1.02, unit="%"), tuple(lines))
+    return Panel(study.titled(run), x, Axis("share of aborts", 0, 1.02, unit="%"), tuple(lines))

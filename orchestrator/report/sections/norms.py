@@ -71,4 +71,4 @@ def _finding(pair: Pair) -> Finding:
 
 def _panel(study: Study, run: Run, column: str, label: str) -> Panel:
     lines = arm_curves(study, run, column, run.records, usual)
-    return cycle_panel(study.titled(run.name, label), lines, robust_axis(label, lines, log=True))
+    return cycle_panel(study.titled(run, label), lines, robust_axis(label, lines, log=True))

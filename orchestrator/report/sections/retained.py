@@ -34,8 +34,8 @@ def retained(study: Study) -> Section:
         claim="The production algorithm often discards over 20% of its instances in a cycle, the "
         "new one rarely more than a few percent.",
         findings=tuple(findings),
-        charts=(_chart(study),) if study.shown else (),
-        tables=(_table(study),) if study.shown else (),
+        charts=(_chart(study),),
+        tables=(_table(study),),
         note=f"“Often” is read as more than {OFTEN:.0%} of the cycles, “rarely” as fewer than "
         f"that, “a few percent” as {LIGHT:.0%}: the paper gives no numbers. The retained fraction "
         "counts divergence alone (of fewer than 20 instances, a single loss is over 5%); instances "
@@ -97,7 +97,7 @@ def _panel(study: Study, run: Run) -> Panel:
     lines = arm_curves(study, run, "retained_fraction", run.records)
     low, _ = span_of([line.y for line in lines], include=[0.78])
     y = Axis("retained", max(low, -0.02), 1.015, unit="%")
-    return cycle_panel(run.name, lines, y, [Level("20% lost", 1 - HEAVY)])
+    return cycle_panel(study.titled(run), lines, y, [Level("20% lost", 1 - HEAVY)])
 
 
 def _table(study: Study) -> Grid:

@@ -21,6 +21,7 @@ def scatter(aborts: Sequence[Abort]) -> Section | None:
     """One panel for each abort that was trained again; None where there are none."""
     if not aborts:
         return None
+    several = len({abort.run for abort in aborts}) > 1
     return Section(
         key="scatter",
         title="Vectors just before an abort",
@@ -33,7 +34,7 @@ def scatter(aborts: Sequence[Abort]) -> Section | None:
                 "‖v‖∞ of every vector against its updates, as the instance stopped",
                 f"Each dot is a vector; of more than {MOST_DOTS:,} the largest and an even part "
                 "of the others are drawn. Norms beyond the scale stand at its edge.",
-                tuple(_panel(abort) for abort in aborts),
+                tuple(_panel(abort, several) for abort in aborts),
                 wide=False,
             ),
         ),
@@ -64,7 +65,7 @@ def _finding(abort: Abort) -> Finding:
     )
 
 
-def _panel(abort: Abort) -> Panel:
+def _panel(abort: Abort, several: bool) -> Panel:
     shown = thinned(abort.vectors, MOST_DOTS)
     norm, updates = numbers(shown["norm"]), numbers(shown["updates"])
     texts = tuple(
@@ -78,8 +79,9 @@ def _panel(abort: Abort) -> Panel:
     norm = np.where(np.isfinite(norm), norm, 1e300)  # drawn at the edge
     _, top = span_of([updates + 1], log=True)
     which = abort.which
+    name = f"{which.arm}, cycle {which.cycle}, instance {which.instance}"
     return Panel(
-        f"{abort.run}: {which.arm}, cycle {which.cycle}, instance {which.instance}",
+        f"{abort.run}: {name}" if several else name,
         Axis("‖v‖∞", 0, high),
         Axis("updates + 1", 0.8, top, log=True),
         (Level("τ", abort.tau, along="y"), Dots("vectors", "accent", norm, updates + 1, texts)),

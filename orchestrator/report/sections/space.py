@@ -75,7 +75,7 @@ def _setting_panel(study: Study, run: Run, name: str) -> Panel | None:
     if len(known) == 0 or (known == known[0]).all():
         return None
     log = bool((known > 0).all()) and name != "beta"
-    return cycle_panel(study.titled(run.name, name), lines, robust_axis(name, lines, log))
+    return cycle_panel(study.titled(run, name), lines, robust_axis(name, lines, log))
 
 
 def _maps(study: Study) -> Chart:
@@ -102,7 +102,7 @@ def _map(study: Study, run: Run, arm: str) -> Panel:
         "champions", study.arms.index(arm), numbers(won["eta0"]), numbers(won["beta"]), texts
     )
     return Panel(
-        study.titled(run.name, arm),
+        study.titled(run, arm),
         Axis("eta0", x_low, x_high, log=True),
         Axis("beta", y_low, y_high),
         (cells_of(mine, (x_low, x_high), (y_low, y_high)), dots),

@@ -1,0 +1,59 @@
+"""The configs that reproduce the paper: read, and of the shape that the report looks for."""
+
+from pathlib import Path
+
+import pytest
+from made_up import records
+
+from orchestrator.config import RunConfig
+from orchestrator.config_file import load_config
+from orchestrator.report.assemble import sections_of
+from orchestrator.report.load import Run
+from orchestrator.report.study import Study
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+NAMES = (
+    "paper-week",
+    "paper-lift",
+    "entropic-vs-euclidean",
+    "rules",
+    "rho-search",
+    "paper-movielens",
+)
+
+
+def config(name: str) -> RunConfig:
+    return load_config(str(CONFIGS / f"{name}.yaml"))
+
+
+def report_of(name: str) -> set[str]:
+    """The charts of a short run of this config."""
+    given = config(name)
+    made = records(given, given.arms[1].first_cycle + 16)
+    arms = {arm.name: tuple(r for r in made if r.arm == arm.name) for arm in given.arms}
+    study = Study((Run(name, name, given, arms, ()),))
+    return {chart.key for section in sections_of(study) for chart in section.charts}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_production_is_what_all_are_compared_with(name: str) -> None:
+    given = config(name)
+    assert (given.arms[0].name, given.arms[0].rule.name) == ("production", "l2")
+    starts = {arm.start_from for arm in given.arms[1:]}
+    assert len(starts) == 1, "every arm begins with the same model"
+    assert {"retained", "norms", "lift", "rho0"} <= report_of(name)
+
+
+def test_sizes_are_as_in_production() -> None:
+    week, lift = config("paper-week"), config("paper-lift")
+    for given, days in ((week, 7), (lift, 14)):
+        start = given.arms[1].first_cycle
+        assert given.cycles == start + days * 96
+        assert given.search.instances >= 32
+        assert given.source.model_dump()["events_per_cycle"] >= 20_000
+
+
+def test_sweeps_are_found() -> None:
+    assert "entropic-euclidean" in report_of("entropic-vs-euclidean")
+    assert "k-search" in report_of("rho-search")
+    assert "k-search" not in report_of("rules")
