@@ -68,7 +68,10 @@ class Committer:
         records = []
         for sealed in cycle:
             line, changes = sealed.line, sealed.changes
-            if changes is not None:
+            inherited = (
+                line.crowned and not line.files
+            )  # from another arm: not yet in its own files
+            if changes is not None or inherited:
                 line.files = self._write_model(line, changes, sealed.record.cycle)
             norms = champion_norms(line.model) if line.crowned else None
             records.append(sealed.record.model_copy(update={"model": line.files, "norms": norms}))
@@ -78,9 +81,12 @@ class Committer:
         self.seconds = time.monotonic() - began
         return records
 
-    def _write_model(self, line: Line, changes: Changes, cycle: int) -> tuple[FileRef, ...]:
-        whole = needs_full(line.files)
-        data = save_model(line.model) if whole else save_delta(line.model, changes)
+    def _write_model(self, line: Line, changes: Changes | None, cycle: int) -> tuple[FileRef, ...]:
+        data = (
+            None if changes is None or needs_full(line.files) else save_delta(line.model, changes)
+        )
+        whole = data is None
+        data = save_model(line.model) if data is None else data
         path = model_path(line.arm.name, cycle, delta=not whole)
         self._store.create(path, data)
         file = FileRef(path, hashlib.sha256(data).hexdigest(), len(data))

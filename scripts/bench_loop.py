@@ -220,7 +220,7 @@ def grown(config: RunConfig, vectors: int, folder: str) -> None:
         chunk=ChunkInfo("bench", len(chunk), 0, 0.0, {}), outcomes=(), winner=None, model=(),
         served_logloss=None, norms=None, caution=0, search=SearchState(), timings={},
     )  # fmt: skip
-    changes = Changes(np.zeros(0, np.int64), at)
+    changes = Changes(line.model.cycle, np.zeros(0, np.int64), at)
     committer.take([Sealed(line, record, changes)])
     committer.wait()
 

@@ -169,6 +169,8 @@ def vectors_of(tables: Tables, shape: Shape) -> tuple[NDArray[np.float32], NDArr
 class Changes:
     """What a cycle did to a model: the rows it wrote, and the keys it dropped."""
 
+    since: int
+    """The cycle of the model before."""
     user_rows: NDArray[np.int64]
     ad_rows: NDArray[np.int64]
     dropped: tuple[Key, ...] = ()
@@ -215,7 +217,7 @@ class Model:
 
     def scatter(self, chunk: Chunk, cycle: int, before: WorkingSet, trained: Tables) -> Changes:
         """Take over an instance's rows after it has trained on the whole chunk."""
-        changed = []
+        changed, since = [], self.cycle
         user, ad = rows_of(trained, self.shape)
         for side, keys, rows, found, mu, length in (
             (self.user, chunk.user_keys, user, before.user_rows, trained.user_mu, self.shape.user),
@@ -230,7 +232,7 @@ class Model:
             changed.append(at)
         self.bias[:] = trained.bias
         self.cycle = cycle
-        return Changes(changed[0], changed[1])
+        return Changes(since, changed[0], changed[1])
 
     def expire(self, before_cycle: int) -> tuple[Key, ...]:
         """Drop the vectors last seen in this cycle or before; return their keys."""

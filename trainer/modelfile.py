@@ -44,7 +44,7 @@ def save_delta(model: Model, changes: Changes) -> bytes:
         alive = rows[[side.keys[row] is not None for row in rows]]
         tensors |= _rows(name, side, alive, length)
     tensors |= _keys("dropped", list(changes.dropped))
-    return _seal(tensors, _manifest(model, "delta"))
+    return _seal(tensors, _manifest(model, "delta") | {"since": changes.since})
 
 
 def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Model:
@@ -62,6 +62,10 @@ def apply_delta(model: Model, data: bytes, name: str) -> None:
     """Bring a model to the state after the delta's cycle."""
     manifest, tensors = _open(data, name, "delta")
     _check_fit(_config(manifest), model.config, name)
+    if manifest["since"] != model.cycle:
+        raise InputError(
+            f"{name} goes on from cycle {manifest['since']}, but the model is of {model.cycle}"
+        )
     dropped = _read_keys("dropped", tensors)
     _take(model, manifest, tensors)
     model.drop(dropped)

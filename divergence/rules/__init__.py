@@ -4,6 +4,7 @@ A rule's class is a NamedTuple of its parameters, with their bounds (as `annotat
 defaults, and of the hooks that it overrides. To add a rule, add a file here and a test.
 """
 
+import math
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -44,6 +45,12 @@ def make_rule(name: str, **parameters: float) -> Rule:
     rule = kind(**parameters)
     for field, bounds in _bounds(kind):
         _check(name, field, getattr(rule, field), bounds)
+    floor, ceiling = (getattr(rule, name, 1.0) for name in ("mu_floor", "mu_ceiling"))
+    if floor > ceiling:
+        raise InputError(
+            f"rule {name}: mu_floor <= mu_ceiling must hold, but got "
+            f"(mu_floor={floor}, mu_ceiling={ceiling})"
+        )
     return kind(*(v if isinstance(v, bool) else float(v) for v in rule))
 
 
@@ -55,6 +62,8 @@ def _bounds(kind: type) -> tuple[tuple[str, tuple[Any, ...]], ...]:
 
 
 def _check(rule: str, field: str, value: float, bounds: tuple[Any, ...]) -> None:
+    if math.isinf(value):
+        raise InputError(f"rule {rule}: {field} must be finite, but is {value}")
     for bound in bounds:
         wrong = (
             (isinstance(bound, Gt) and not value > bound.gt and f"> {bound.gt}")

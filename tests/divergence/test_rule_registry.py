@@ -153,3 +153,17 @@ def test_a_new_file_is_a_new_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_new_rule_is_gone_again() -> None:
     assert "clamp" not in RULES
     assert "divergence.rules.clamp" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"mu_floor": 2.0, "mu_ceiling": 1.0},
+         "rule entropic: mu_floor <= mu_ceiling must hold, but got (mu_floor=2.0, mu_ceiling=1.0)"),
+        ({"dual_step": float("inf")}, "rule entropic: dual_step must be finite, but is inf"),
+    ],
+)  # fmt: skip
+def test_impossible_multipliers_are_refused(parameters: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_rule("entropic", **{"rho": 1.0, "dual_step": 1.0} | parameters)
+    assert str(caught.value) == message

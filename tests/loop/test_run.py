@@ -116,6 +116,18 @@ def test_an_arm_starts_from_another(tmp_path: Path) -> None:
     assert bits(tmp_path / "a", small()) == bits(tmp_path / "b", small())
 
 
+def test_an_arm_that_loses_its_first_cycle_keeps_what_it_started_from(tmp_path: Path) -> None:
+    start = ["arms.1.start_from={arm: production, cycle: 2}", "search.sampler=random",
+             "arms.1.rule=none",
+             "arms.1.ranges={eta0: {low: 1e5, high: 1e6}, alpha: 0.001}"]  # fmt: skip
+    go(small(*start), tmp_path / "a")
+    assert [r.winner for r in records(tmp_path / "a", "entropic")] == [None, None]
+    assert all(r.model for r in records(tmp_path / "a", "entropic"))
+    go(small("cycles=3", *start), tmp_path / "b")
+    go(small(*start), tmp_path / "b")
+    assert bits(tmp_path / "a", small()) == bits(tmp_path / "b", small())
+
+
 def test_when_all_diverge_the_champion_stays_and_caution_rises(tmp_path: Path) -> None:
     hot = ["search.ranges.eta0={low: 1e5, high: 1e6}", "search.ranges.alpha=0.001",
            "cycles=3", "search.sampler=random"]  # fmt: skip

@@ -120,6 +120,23 @@ def test_full_files_and_deltas_are_not_mistaken() -> None:
     assert str(caught.value) == "d must be a delta model file, but is a full"
 
 
+def test_a_delta_is_applied_once_and_in_its_turn() -> None:
+    model = grown()
+    at = model.cycle
+    other = load_model(save_model(model), "full")
+    deltas = [save_delta(model, trained(model, some_chunk(5), at + i)) for i in (1, 2)]
+    before = save_model(other)
+    with pytest.raises(InputError) as caught:
+        apply_delta(other, deltas[1], "d")
+    assert str(caught.value) == f"d goes on from cycle {at + 1}, but the model is of {at}"
+    assert save_model(other) == before
+    for delta in deltas:
+        apply_delta(other, delta, "d")
+    assert save_model(other) == save_model(model)
+    with pytest.raises(InputError):
+        apply_delta(other, deltas[1], "d")
+
+
 def test_a_delta_of_another_geometry_is_refused() -> None:
     model = grown()
     delta = save_delta(model, trained(model, some_chunk(5), 3))
