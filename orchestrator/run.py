@@ -84,7 +84,7 @@ def _cycles(stage: Stage, first: int, feed: Feed, view: View, stop: threading.Ev
     cycles, committer = stage.config.cycles, stage.committer
     for cycle in count(first):
         if not feed.is_ready(cycle):
-            committer.begin()  # nothing to train on yet
+            view.show(committer.wait())  # nothing to train on yet
         try:
             fed = None if stop.is_set() else feed.take(cycle)
         except InputError:
