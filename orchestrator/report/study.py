@@ -143,7 +143,9 @@ def check_arms(study: Study) -> None:
         if name is not None and name not in known:
             raise InputError(f"{option}: no run has an arm {name!r}; there are {sorted(known)}")
     if study.baseline is not None and study.baseline == study.challenger:
-        raise InputError(f"--challenger must be another arm than --baseline, but is {name!r}")
+        raise InputError(
+            f"--challenger must be another arm than --baseline, but is {study.baseline!r}"
+        )
 
 
 def smoothed(series: pd.Series, window: int) -> pd.Series:
