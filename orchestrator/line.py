@@ -62,8 +62,7 @@ class Line:
 
     def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
         """The rows that the arm's instances of this cycle begin with."""
-        mu0 = float(getattr(self.arm.rule, "mu0", 0.0))
-        return self.model.gather(chunk, cycle, mu0=mu0, sums_kept=self._sums_kept)
+        return self.model.gather(chunk, cycle, mu0=mu0_of(self.arm), sums_kept=self._sums_kept)
 
     def learn(self, result: ArmResult) -> None:
         """What the outcomes mean for the next draws."""
@@ -76,6 +75,11 @@ class Line:
             changes = changes.with_dropped(self.model.expire(cycle - self._expire_after))
         self.crowned = True
         return changes
+
+
+def mu0_of(arm: ArmConfig) -> float:
+    """What a vector's multiplier begins with under the arm's rule."""
+    return float(getattr(arm.rule, "mu0", 0.0))
 
 
 def model_config(config: RunConfig, spec: FeatureSpec) -> ModelConfig:
@@ -102,6 +106,7 @@ def open_lines(
 def begin_from(line: Line, other: Line) -> None:
     """Give an arm that begins now what another has by now: its champion and its setting."""
     line.model = load_model(save_model(other.model), other.arm.name, other.model.config)
+    line.model.set_mu(mu0_of(line.arm))  # the other rule's multipliers mean nothing to this one
     line.crowned = other.crowned
     line.search = following(SearchState(), other.search)
 

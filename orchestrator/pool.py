@@ -30,17 +30,19 @@ START_S = 180.0
 SLOW_START_S = 20.0
 """How long the first cycle waits for further actors after the first one is ready."""
 EXPORT_S = 60.0
+LATE_EXPORT_S = 5.0
+"""How long the winner's rows may take, and how long after the deadline."""
 GRACE_S = 0.5
 """How long an actor may take to notice that its budget has ended."""
 LOOK_S = 1.0
 MOST_FAILED_STARTS = 5
-PLENTY = 2
+PLENTY = 1
 """Tasks for each actor that must be waiting for an actor to get a second order."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """How much trouble an instance may make, and by when a cycle must be over (monotonic)."""
+    """How much trouble an instance may make."""
 
     tries: int
     patience_s: float
@@ -136,17 +138,17 @@ class Pool:
         `deadline` is a time of the monotonic clock: what is not finished by then is late.
         `meanwhile` is called once, when the first orders are out.
         """
-        left = list(rounds)
+        left, late = list(rounds), False
         self._give_out(left, deadline)
         meanwhile()
         while left:
-            late = deadline is not None and time.monotonic() >= deadline
-            if late:
+            if not late and deadline is not None and time.monotonic() >= deadline:
+                late = True
                 self._end_calls(left)
-            else:
+            elif not late:
                 self._give_out(left, deadline)
             for done in [r for r in left if not r.unfinished]:
-                tables = self._fetch(done, left)
+                tables = self._fetch(done, left, LATE_EXPORT_S if late else EXPORT_S)
                 if tables is not None or done.winner is None:
                     left.remove(done)
                     yield done.result(tables)
@@ -154,6 +156,8 @@ class Pool:
                     done.lose_winner(self._terms.tries, again=not late)
             if any(r.unfinished for r in left):
                 self._wait(left, deadline)
+        for deaf in [a for a in self._actors if a.calls]:
+            self._replace(deaf)
 
     # -- orders ---------------------------------------------------------------------------------
 
@@ -175,32 +179,34 @@ class Pool:
         now = time.monotonic()
         limit_s = silence_s(count, arm.seconds, arm.events, self._terms.patience_s)
         wait_s = max(actor.calls[0].hung_at - now, 0.0) if actor.calls else 0.0
-        budget_s = wait_s + limit_s if deadline is None else min(limit_s, deadline - now)
+        left_s = math.inf if deadline is None else deadline - now
+        budget_s = min(wait_s + limit_s, left_s)
         order = arm.take(count, budget_s)
         parts = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
         actor.calls.append(_Call(actor.handle.train.remote(order, *parts), order, limit_s))
         actor.watch()
 
     def _end_calls(self, rounds: Sequence[ArmRound]) -> None:
-        """The deadline is there: hear what actors still have to say, end those that do not."""
+        """The deadline is there: hear what actors still have to say.
+
+        One that says nothing is ended later: it may hold the winner.
+        """
         for arm in rounds:
             arm.close()
         last = time.monotonic() + GRACE_S
         while any(a.calls for a in self._actors) and time.monotonic() < last:
             self._wait(rounds, last)
-        for actor in [a for a in self._actors if a.calls]:
-            self._replace(actor)
         for arm in rounds:
             arm.end()
 
-    def _fetch(self, arm: ArmRound, rounds: Sequence[ArmRound]) -> Tables | None:
+    def _fetch(self, arm: ArmRound, rounds: Sequence[ArmRound], timeout_s: float) -> Tables | None:
         """The winner's rows; None where there is no winner, or they are gone."""
         holder = next((a for a in self._actors if a is arm.holder()), None)
         if holder is None:
             return None
         try:
             call = holder.handle.export.remote(arm.cycle, arm.name, arm.winner)
-            tables: Tables = ray.get(call, timeout=EXPORT_S)
+            tables: Tables = ray.get(call, timeout=timeout_s)
         except RayTaskError:  # it lives, and does not hold it
             return None
         except (RayError, GetTimeoutError) as error:
@@ -213,6 +219,8 @@ class Pool:
     def _wait(self, rounds: Sequence[ArmRound], until: float | None) -> None:
         """Sleep until something happens, but not beyond `until`, and take it in."""
         refs = {ref: actor for actor in self._actors for ref in actor.awaited}
+        if not refs:
+            return  # all are ready and wait for orders
         left_s = LOOK_S if until is None else until - time.monotonic()
         timeout = min(max(left_s, 0.0), LOOK_S)
         answered, _ = ray.wait(list(refs), num_returns=1, timeout=timeout)

@@ -5,6 +5,7 @@ import os
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",  # said on purpose: others on this machine cannot send it work
+    "RAY_raylet_start_wait_time_s": "120",  # a busy machine is no reason to give up
     "RAY_worker_niceness": "0",  # training is the work itself; Ray's 15 is for the background
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -59,6 +59,9 @@ def _start(actors: int, verbose: bool) -> None:
             logging_level=_level(verbose),
             _node_ip_address="127.0.0.1",
         )
+    except Exception as error:  # Ray raises plain ones here
+        told = str(error).strip().splitlines() or [repr(error)]
+        raise InputError(f"Ray does not start on this machine: {told[0]}") from error
     finally:
         os.umask(mask)
 

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from divergence.errors import InputError
 from orchestrator.config import ArmConfig, feature_spec
 from orchestrator.journal import check_files, read_record
-from orchestrator.line import Line, model_config, read_model
+from orchestrator.line import Line, model_config, mu0_of, read_model
 from orchestrator.record import CycleRecord, DamagedError, champion
 from orchestrator.rules import kernel_rule
 from orchestrator.run_folder import run_config
@@ -123,7 +123,9 @@ class _Past:
         if cycle > arm.first_cycle:
             return self._model_after(arm, cycle - 1)
         if arm.start_from is not None:
-            return self._model_after(self.arm(arm.start_from.arm), cycle - 1)
+            model = self._model_after(self.arm(arm.start_from.arm), cycle - 1)
+            model.set_mu(mu0_of(arm))
+            return model
         return Model(self.model_config)
 
     def _model_after(self, arm: ArmConfig, cycle: int) -> Model:

@@ -162,11 +162,13 @@ def bare_pool(config: RunConfig) -> float:
     _load(job, chunks, plans)
     _pool_train((0, 0))
     wall = 0.0
-    with get_context("fork").Pool(cores()) as pool:
-        for cycle in range(len(chunks)):
-            begin = time.perf_counter()
-            pool.map(_pool_train, [(cycle, i) for i in range(INSTANCES)], chunksize=1)
-            wall += (time.perf_counter() - begin) * (cycle > 0)
+    pool = get_context("fork").Pool(cores())
+    for cycle in range(len(chunks)):
+        begin = time.perf_counter()
+        pool.map(_pool_train, [(cycle, i) for i in range(INSTANCES)], chunksize=1)
+        wall += (time.perf_counter() - begin) * (cycle > 0)
+    pool.close()
+    pool.join()
     return wall
 
 

@@ -238,6 +238,11 @@ class Model:
         self.drop(stale)
         return tuple(stale)
 
+    def set_mu(self, mu: float) -> None:
+        """Begin anew with the multiplier of every vector."""
+        for side in (self.user, self.ad):
+            side.mu[:] = mu
+
     def drop(self, keys: Iterable[Key]) -> None:
         """Forget these vectors."""
         users = len(self.config.spec.user)
