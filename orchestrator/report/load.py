@@ -75,12 +75,12 @@ def load_run(store: Store, name: str) -> Run:
 def names_of(uris: Sequence[str]) -> list[str]:
     """Short names that tell the runs apart: as many last parts of their paths as it takes."""
     parts = [[p for p in PurePosixPath(uri).parts if p not in ("/", ".", "..")] for uri in uris]
-    longest = max(map(len, parts), default=1)
+    longest = max([1, *map(len, parts)])
     for length in range(1, longest + 1):
         names = ["/".join(part[-length:]) or "run" for part in parts]
         if len(set(names)) == len(names):
             return names
-    return list(uris)
+    return [f"run-{number}" for number in range(1, len(uris) + 1)]
 
 
 def _absolute(uri: str) -> str:
