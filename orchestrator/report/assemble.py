@@ -13,6 +13,7 @@ from orchestrator.report.sections.norms import norms
 from orchestrator.report.sections.retained import retained
 from orchestrator.report.sections.rules import rules
 from orchestrator.report.sections.scatter import scatter
+from orchestrator.report.sections.seeds import seeds
 from orchestrator.report.sections.space import space
 from orchestrator.report.study import Study
 
@@ -23,6 +24,7 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
         return (bound(study),)
     found = (
         retained(study),
+        seeds(study),
         norms(study),
         lift(study),
         duel(study),

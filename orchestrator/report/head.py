@@ -61,8 +61,9 @@ def _faults(study: Study, refused: Sequence[str]) -> str:
 
 def _tiles(study: Study) -> str:
     """The retained fractions of the arms compared."""
-    tiles = []
+    rows = []
     for run in study.shown:
+        tiles = []
         pair = study.main_pair(run)
         where = f" · {run.name}" if len(study.shown) > 1 else ""
         base = study.baseline_of(run)
@@ -76,7 +77,8 @@ def _tiles(study: Study) -> str:
         if pair is not None:
             value, _, interval = points(gain(pair)).partition(" points ")
             tiles.append(_tile(value, "points more retained", escape(interval), where))
-    return f'<div class="tiles">{"".join(tiles)}</div>' if tiles else ""
+        rows.append(f'<div class="tiles">{"".join(tiles)}</div>')
+    return "".join(rows)
 
 
 def _tile(value: str, what: str, name: str, where: str) -> str:

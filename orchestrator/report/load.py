@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from divergence.errors import InputError
 from orchestrator.config import RunConfig
@@ -44,7 +44,7 @@ class Loaded:
 def load_runs(uris: Sequence[str]) -> Loaded:
     """Read every run; InputError, with all reasons, where none can be."""
     runs, refused = [], []
-    unique = list(dict.fromkeys(uris))
+    unique = list(dict.fromkeys(_absolute(uri) for uri in uris))
     for uri, name in zip(unique, names_of(unique), strict=True):
         try:
             runs.append(load_run(open_store(uri), name))
@@ -74,13 +74,17 @@ def load_run(store: Store, name: str) -> Run:
 
 def names_of(uris: Sequence[str]) -> list[str]:
     """Short names that tell the runs apart: as many last parts of their paths as it takes."""
-    parts = [PurePosixPath(uri.rstrip("/")).parts or ("run",) for uri in uris]
-    longest = max(map(len, parts), default=1)
+    parts = [[p for p in PurePosixPath(uri).parts if p not in ("/", ".", "..")] for uri in uris]
+    longest = max([1, *map(len, parts)])
     for length in range(1, longest + 1):
-        names = ["/".join(part[-length:]).strip("/") for part in parts]
+        names = ["/".join(part[-length:]) or "run" for part in parts]
         if len(set(names)) == len(names):
             return names
-    return list(uris)
+    return [f"run-{number}" for number in range(1, len(uris) + 1)]
+
+
+def _absolute(uri: str) -> str:
+    return uri if "://" in uri else str(Path(uri).expanduser().resolve())
 
 
 def _read(task: tuple[Store, str, int]) -> CycleRecord | str:

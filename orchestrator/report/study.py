@@ -21,7 +21,7 @@ class Pair:
     """Two arms of a run, cycle by cycle, where both have a record.
 
     `ours` and `theirs` are indexed by cycle, alike. The first `acclimation` of those cycles do not
-    count in comparisons of models: `ours` began with the model of `theirs`.
+    count in comparisons of models: `ours` began with the model of `theirs`, or both with another's.
     """
 
     run: str
@@ -35,6 +35,11 @@ class Pair:
         """How much lower the served log-loss is than the baseline's, in percent of it."""
         base = self.theirs["served_logloss"]
         return 100.0 * (base - self.ours["served_logloss"]) / base
+
+    def acclimated(self) -> tuple[float, float] | None:
+        """The first and last cycle of the acclimation, if there is one."""
+        index = self.ours.index
+        return (float(index[0]), float(index[self.acclimation])) if self.acclimation else None
 
     def settled(self, series: pd.Series) -> pd.Series:
         """What comes after the acclimation."""
@@ -108,12 +113,12 @@ class Study:
 
     def baseline_of(self, run: Run) -> str:
         """The arm that the others are compared with."""
-        return _chosen(run, self.baseline, ("l2",), run.config.arms)[0]
+        return _chosen(self.baseline, "l2", run.config.arms)[0]
 
     def challenger_of(self, run: Run) -> str | None:
         """The arm that stands for the paper's algorithm; None where there is but one arm."""
         others = [arm for arm in run.config.arms if arm.name != self.baseline_of(run)]
-        return next(iter(_chosen(run, self.challenger, ("entropic",), others)), None)
+        return next(iter(_chosen(self.challenger, "entropic", others)), None)
 
     def shared(self, run: Run) -> pd.Index:
         """The cycles of which every arm has a record that has any."""
@@ -124,8 +129,9 @@ class Study:
         """Two arms on the cycles that they share."""
         ours, theirs = self.of(run, arm), self.of(run, baseline)
         shared = ours.index.intersection(theirs.index)
-        start = next(a.start_from for a in run.config.arms if a.name == arm)
-        forked = start is not None and start.arm == baseline
+        starts = {a.name: a.start_from for a in run.config.arms}
+        start, other = starts[arm], starts[baseline]
+        forked = start is not None and (start.arm == baseline or start == other)
         # A day, as the paper has it, or a quarter of what there is where that is less.
         acclimation = min(DAY, len(shared) // 4) if forked else 0
         return Pair(run.name, arm, baseline, ours.loc[shared], theirs.loc[shared], acclimation)
@@ -143,7 +149,9 @@ def check_arms(study: Study) -> None:
         if name is not None and name not in known:
             raise InputError(f"{option}: no run has an arm {name!r}; there are {sorted(known)}")
     if study.baseline is not None and study.baseline == study.challenger:
-        raise InputError(f"--challenger must be another arm than --baseline, but is {name!r}")
+        raise InputError(
+            f"--challenger must be another arm than --baseline, but is {study.baseline!r}"
+        )
 
 
 def smoothed(series: pd.Series, window: int) -> pd.Series:
@@ -165,10 +173,8 @@ def _by_arm(frame: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
     return {(str(run), str(arm)): rows for (run, arm), rows in frame.groupby(["run", "arm"])}
 
 
-def _chosen(
-    run: Run, name: str | None, rules: tuple[str, ...], arms: Sequence[ArmConfig]
-) -> list[str]:
-    """Names of arms, best first: the one asked for, those of these rules, all."""
+def _chosen(name: str | None, rule: str, arms: Sequence[ArmConfig]) -> list[str]:
+    """Names of arms, best first: the one asked for, those of this rule, all."""
     asked = [arm.name for arm in arms if arm.name == name]
-    fitting = [arm.name for arm in arms if arm.rule.name in rules]
+    fitting = [arm.name for arm in arms if arm.rule.name == rule]
     return [*asked, *fitting, *(arm.name for arm in arms)]

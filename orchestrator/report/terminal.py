@@ -37,7 +37,11 @@ def summary(study: Study, sections: Sequence[Section], refused: Sequence[str]) -
             text = Text(f"{section.title}: ", style="bold")
             text.append(f"{verdict.value} {told}".rstrip(), style=COLOURS[verdict])
             parts.append(text)
-            parts += [Text(f"  {finding.text}") for finding in section.findings]
+            several = len({finding.run for finding in section.findings}) > 1
+            parts += [
+                Text(f"  {finding.run}: {finding.text}" if several else f"  {finding.text}")
+                for finding in section.findings
+            ]
     return Group(*parts)
 
 

@@ -91,7 +91,7 @@ def over_runs(findings: Sequence[Finding]) -> tuple[Verdict | None, str]:
         [(verdict, runs)] = count.items()
         return verdict, "" if runs == 1 else f"in all {runs} findings"
     told = ", ".join(f"{verdict} in {n}" for verdict, n in count.most_common())
-    return Verdict.OPEN, f"{told} of {count.total()}"
+    return Verdict.OPEN, f"({told} of {count.total()})"
 
 
 def percent(found: Interval, digits: int = 1) -> str:

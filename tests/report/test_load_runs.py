@@ -80,6 +80,13 @@ def test_of_several_folders_those_that_are_runs_are_read(day: Path, tmp_path: Pa
 def test_names_tell_runs_apart() -> None:
     assert names_of(["a/week", "b/other"]) == ["week", "other"]
     assert names_of(["a/week", "b/week/", "s3://bucket/c/week"]) == ["a/week", "b/week", "c/week"]
+    assert names_of(["/"]) == ["run"]
+
+
+def test_a_name_never_leads_out_of_a_folder(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(day / "journal")
+    assert [run.name for run in load_runs(["..", str(day)]).runs] == ["day"]
+    assert names_of(["s3://bucket/.."]) == ["bucket"]
 
 
 def test_runs_at_any_uri_are_read() -> None:

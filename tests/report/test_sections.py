@@ -20,6 +20,7 @@ from orchestrator.report.section import Section
 from orchestrator.report.sections.losses import saved_seconds
 from orchestrator.report.sections.retained import discards
 from orchestrator.report.sections.scatter import scatter, thinned
+from orchestrator.report.sections.seeds import over
 from orchestrator.report.sections.space import cells_of
 from orchestrator.report.study import Study, check_arms, smoothed
 from orchestrator.report.verdict import Verdict
@@ -257,6 +258,28 @@ def test_one_arm_and_no_cycles_are_shown_too() -> None:
     assert [one.key for one in sections_of(Study((empty,)))] == ["bound"]
     beside = sections_of(Study((empty, replace(alone, name="other"))))
     assert len(beside) >= 6
+
+
+def test_runs_that_differ_in_seeds_alone_are_taken_together() -> None:
+    kinds = {"loss": {"production": 0.1, "entropic": 0.004}, "lift": {"entropic": 1.0}}
+    runs = [replace(made_up(seed=seed, **kinds), name=f"seed-{seed}") for seed in range(4)]
+    runs = [
+        replace(run, config=run.config.model_copy(update={"seed": seed}))
+        for seed, run in enumerate(runs)
+    ]
+    found = section("seeds", *runs)
+    assert found.findings[0].verdict is Verdict.AGREES
+    assert len(found.tables[0].rows) == 4
+    other = replace(made_up(RULES), name="other")
+    assert len(section("seeds", *runs, other).findings) == 1
+    assert "seeds" not in {one.key for one in sections_of(Study((*runs[:2], other)))}
+
+
+def test_the_interval_over_runs_is_students() -> None:
+    found = over([1.0, 2.0, 3.0, math.nan])
+    assert found.mean == 2.0
+    assert found.high - found.mean == pytest.approx(4.303 / math.sqrt(3), abs=1e-3)
+    assert not over([1.0, 2.0]).known
 
 
 def test_arms_can_be_chosen() -> None:

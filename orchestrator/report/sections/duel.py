@@ -1,6 +1,6 @@
 """Entropic against Euclidean dual ascent: the paper's last comparison."""
 
-from orchestrator.report.chart import Chart, Level, Panel
+from orchestrator.report.chart import Chart, Level, Mark, Panel
 from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, Grid, Section, number
@@ -11,6 +11,7 @@ from orchestrator.report.sections.curves import (
     robust_axis,
     smoothing_text,
 )
+from orchestrator.report.sections.lift import acclimation
 from orchestrator.report.sections.norms import ratio_interval, ratio_text
 from orchestrator.report.study import Pair, Study, usual, window_for
 from orchestrator.report.verdict import Finding, Statement, above, below, judged, lift_text
@@ -82,13 +83,13 @@ def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
     gain = curve(
         f"{pair.arm} over {pair.baseline}", study.arms.index(pair.arm), pair.lift(), window
     )
-    level = Level(f"as {pair.baseline}", 0.0)
+    marks: list[Mark] = [*acclimation(pair), Level(f"as {pair.baseline}", 0.0)]
     panels = [
         cycle_panel(
             study.titled(run, "log-loss lift"),
             gain,
             robust_axis("lift, %", gain, include=[0]),
-            [level],
+            marks,
         )
     ]
     for column, label in NORMS:

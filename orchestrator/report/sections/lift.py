@@ -31,6 +31,12 @@ def lift(study: Study) -> Section:
     )
 
 
+def acclimation(pair: Pair) -> list[Span]:
+    """The mark of a pair's acclimation, if it has one."""
+    span = pair.acclimated()
+    return [Span("acclimation", *span)] if span else []
+
+
 def _chart(study: Study, panels: list[Panel]) -> Chart:
     return Chart(
         "lift",
@@ -68,10 +74,7 @@ def _panel(study: Study, run: Run) -> Panel | None:
     for pair in pairs:
         series = pair.lift()
         lines += curve(pair.arm, study.arms.index(pair.arm), series, window_for(run.cycles))
-        if pair.acclimation:
-            first = float(series.index[0])
-            span = Span("acclimation", first, float(series.index[pair.acclimation]))
-            marks += [span] if span not in marks else []
+        marks += [span for span in acclimation(pair) if span not in marks]
     # Single cycles are noisy: the scale is that of the smoothed curves and most of the raw ones.
     low, high = span_of([line.y for line in lines], include=[0.0])
     return cycle_panel(study.titled(run), lines, Axis("lift, %", low, high), marks)

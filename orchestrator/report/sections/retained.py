@@ -27,13 +27,12 @@ OFTEN = 0.10
 
 def retained(study: Study) -> Section:
     """Curves, shares of cycles with heavy loss, means with intervals, and the verdict."""
-    findings = [found for run in study.shown if (found := _finding(study, run))]
     return Section(
         key="retained",
         title="Retained fraction",
         claim="The production algorithm often discards over 20% of its instances in a cycle, the "
         "new one rarely more than a few percent.",
-        findings=tuple(findings),
+        findings=tuple(_finding(study, run) for run in study.shown),
         charts=(_chart(study),),
         tables=(_table(study),),
         note=f"“Often” is read as more than {OFTEN:.0%} of the cycles, “rarely” as fewer than "
@@ -57,7 +56,7 @@ def gain(pair: Pair) -> Interval:
     return mean_interval(pair.ours["retained_fraction"] - pair.theirs["retained_fraction"])
 
 
-def _finding(study: Study, run: Run) -> Finding | None:
+def _finding(study: Study, run: Run) -> Finding:
     pair = study.main_pair(run)
     if pair is None:
         only = study.of(run, study.baseline_of(run))["retained_fraction"]

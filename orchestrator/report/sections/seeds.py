@@ -1,0 +1,99 @@
+"""Runs that differ in nothing but their seeds, taken together."""
+
+import json
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from orchestrator.config import RunConfig, identity
+from orchestrator.report.interval import Interval, student_t
+from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.sections.retained import gain
+from orchestrator.report.study import Pair, Study
+from orchestrator.report.verdict import Finding, Statement, above, judged, lift_text, points
+
+FEWEST = 3
+"""Runs below which their spread says too little."""
+
+
+def seeds(study: Study) -> Section | None:
+    """Means over runs, each run a single number; None where there are not three alike."""
+    groups = [group for group in alike(study) if len(group) >= FEWEST]
+    if not groups:
+        return None
+    return Section(
+        key="seeds",
+        title="Over several seeds",
+        claim="The new algorithm retains more instances than production, and has the better "
+        "log-loss.",
+        findings=tuple(_finding(group) for group in groups),
+        tables=(_table(groups),),
+        note="Runs whose configs differ in seeds alone, at least three. Each counts as one number, "
+        "its mean over the shared cycles (of the lift, after the acclimation); the 95% interval is "
+        "Student's t over the runs, which allows for whatever a seed changes.",
+    )
+
+
+def alike(study: Study) -> list[list[Pair]]:
+    """The compared arms of each run, in groups of the same experiment."""
+    groups: dict[str, list[Pair]] = {}
+    for run in study.shown:
+        pair = study.main_pair(run)
+        if pair is not None and len(pair.ours):
+            groups.setdefault(experiment(run.config), []).append(pair)
+    return list(groups.values())
+
+
+def experiment(config: RunConfig) -> str:
+    """What of a config decides the results, less its seeds."""
+    told = identity(config)
+    told.pop("seed", None)
+    told["source"] = {key: value for key, value in told["source"].items() if key != "seed"}
+    return json.dumps(told, sort_keys=True)
+
+
+def over(values: Sequence[float]) -> Interval:
+    """The mean over runs and its interval."""
+    known = np.array([value for value in values if math.isfinite(value)])
+    n = len(known)
+    mean = float(known.mean()) if n else math.nan
+    if n < FEWEST:
+        return Interval(mean, math.nan, math.nan, n)
+    reach = student_t(n - 1) * float(known.std(ddof=1)) / math.sqrt(n)
+    return Interval(mean, mean - reach, mean + reach, n)
+
+
+def _finding(group: Sequence[Pair]) -> Finding:
+    first = group[0]
+    more = over([gain(pair).mean for pair in group])
+    better = over([float(pair.settled(pair.lift()).mean()) for pair in group])
+    text = (
+        f"Over {len(group)} runs ({', '.join(pair.run for pair in group)}) {first.arm} retains "
+        f"{points(more)} more than {first.baseline}, with a lift of {lift_text(better)}."
+    )
+    return judged(
+        text,
+        first.run,
+        Statement(f"{first.arm} retains more than {first.baseline}", above(more)),
+        Statement("the mean lift is above zero", above(better)),
+    )
+
+
+def _table(groups: Sequence[Sequence[Pair]]) -> Grid:
+    rows = [
+        (
+            Cell(pair.run),
+            Cell(f"{pair.arm} against {pair.baseline}"),
+            number(len(pair.ours), ",.0f"),
+            number(100 * pair.theirs["retained_fraction"].mean(), ".2f", "%"),
+            number(100 * pair.ours["retained_fraction"].mean(), ".2f", "%"),
+            number(100 * gain(pair).mean, "+.2f"),
+            number(pair.settled(pair.lift()).mean(), "+.3f", "%"),
+        )
+        for group in groups
+        for pair in group
+    ]
+    columns = ("run", "arms", "shared cycles", "baseline retains", "arm retains", "points more",
+               "lift")  # fmt: skip
+    return Grid("Each run as one number", columns, tuple(rows))
