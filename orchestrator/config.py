@@ -71,7 +71,7 @@ class ModelConfig(Strict):
 
 
 class Ranges(Strict):
-    """Where settings are drawn. The paper gives no ranges: these are our choice (LAB notes)."""
+    """Where settings are drawn. The paper gives no ranges: these are our choice."""
 
     eta0: PositiveRange = Interval(low=0.03, high=30)
     alpha: Range = Interval(low=0.1, high=100)

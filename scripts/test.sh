@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 # The report's page is tested in a real browser.
 if ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get -qq update && apt-get -qq install -y chromium chromium-driver >/dev/null
+    apt-get -qq update && apt-get -qq install -y chromium chromium-driver fonts-dejavu-core >/dev/null
 fi
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .

@@ -44,7 +44,7 @@ def test_rho0_by_hand() -> None:
 
 
 def test_the_bounds_are_a_heuristic() -> None:
-    """LAB.md: the two norms multiply to 144 t / (1 + t)**2, well below 12**2."""
+    """The two norms multiply to 144 t / (1 + t)**2, well below 12**2."""
     t = division_of_mass(18)
     product = (12 / (1 + t)) * (12 * t / (1 + t))
     assert product == pytest.approx(144 * t / (1 + t) ** 2)
