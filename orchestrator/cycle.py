@@ -10,7 +10,7 @@ from orchestrator.committer import Committer, Sealed
 from orchestrator.config import Adaptive, RunConfig
 from orchestrator.feed import Fed
 from orchestrator.line import Line, Plan, begin_from
-from orchestrator.pool import Pool
+from orchestrator.pool import GRACE_S, Pool
 from orchestrator.record import CycleRecord
 from orchestrator.search import SearchState, draw, generator
 from orchestrator.work import ArmResult
@@ -74,7 +74,7 @@ def _deadline(stage: Stage, began: float) -> float | None:
     whole = stage.config.deadline_s
     if whole is None:
         return None
-    after = max(RESERVE * whole, RESERVES * stage.committer.seconds)
+    after = GRACE_S + max(RESERVE * whole, RESERVES * stage.committer.seconds)
     return began + max(whole - after, whole / 2)
 
 

@@ -32,7 +32,7 @@ SLOW_START_S = 20.0
 EXPORT_S = 60.0
 LATE_EXPORT_S = 5.0
 """How long the winner's rows may take, and how long after the deadline."""
-GRACE_S = 0.5
+GRACE_S = 1.0
 """How long an actor may take to notice that its budget has ended."""
 LOOK_S = 1.0
 MOST_FAILED_STARTS = 5

@@ -65,11 +65,11 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
                 time.sleep(0.01)
             return super().train_one(chunk, start, task, end)
 
-    config = small("cycles=2", "deadline_s=3", "arms=[{name: only, rule: l2}]",
+    config = small("cycles=2", "deadline_s=8", "arms=[{name: only, rule: l2}]",
                    "search.ranges.eta0={low: 0.03, high: 0.1}")  # fmt: skip
     began = time.monotonic()
     assert go(config, tmp_path, trainer=Slow).ending is Ending.COMPLETE
-    assert time.monotonic() - began < 40
+    assert time.monotonic() - began < 50  # and not the minute of the one that sleeps
     for record in records(tmp_path, "only"):
         statuses = [outcome.status for outcome in record.outcomes]
         assert statuses == [Status.RETAINED] * 2 + [Status.LATE] * 4
