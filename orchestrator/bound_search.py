@@ -41,7 +41,10 @@ def losses_by_k(
     for k in ks:
         setting = middle_setting(config, arm, k * rho0(made.shape.ad))
         rule = kernel_rule(arm.rule, setting)
-        outcomes = sustain(Model(made), chunks, job, setting, rule)
+        outcomes = sustain(
+            Model(made), chunks, job, setting, rule,
+            sums_kept=config.model.accumulators.decay, expire_after=config.model.expire_after,
+        )  # fmt: skip
         losses[k] = [o.logloss if o.status is Status.RETAINED else np.inf for o in outcomes]
         told(k)
     return losses

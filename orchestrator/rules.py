@@ -4,10 +4,10 @@ A parameter that is also searched (`rho`, `lam`, `dual_step`) takes its range fr
 unless the arm gives it here, as a number (fixed) or as a range of its own.
 """
 
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
 from annotated_types import Gt
-from pydantic import AfterValidator, SerializeAsAny, create_model
+from pydantic import AfterValidator, SerializeAsAny, create_model, model_validator
 
 from divergence import rules
 from orchestrator.mistakes import one_of
@@ -20,6 +20,16 @@ class Rule(Strict):
     """A rule and its parameters; a searched one that is None has the range of the search."""
 
     name: str
+
+    @model_validator(mode="after")
+    def _floor_below_ceiling(self) -> Self:
+        floor, ceiling = (getattr(self, name, 1.0) for name in ("mu_floor", "mu_ceiling"))
+        if floor > ceiling:
+            raise ValueError(
+                "mu_floor <= mu_ceiling must hold, but got "
+                f"(mu_floor={floor:g}, mu_ceiling={ceiling:g})"
+            )
+        return self
 
 
 def _as_config(name: str, kind: Any) -> type[Rule]:

@@ -36,10 +36,14 @@ def run_config(store: Store) -> RunConfig:
 
 def prepare(store: Store, config: RunConfig, must_exist: bool = False) -> Start:
     """Make the folder, or find where the run in it stands and clear the way for the next cycle."""
-    if CONFIG in store.names(""):
-        _check_same(store, run_config(store), config)
-    elif must_exist:
+    there = CONFIG in store.names("")
+    if must_exist and not there:
         raise InputError(f"{store.uri}: there is no run to resume: it has no {CONFIG}")
+    if there and not _begun(store):  # a start that failed has decided nothing
+        store.delete(CONFIG)
+        there = False
+    if there:
+        _check_same(store, run_config(store), config)
     else:
         store.create(CONFIG, config_text(config).encode())
     arms = {arm.name: arm.first_cycle for arm in config.arms}
@@ -53,6 +57,11 @@ def prepare(store: Store, config: RunConfig, must_exist: bool = False) -> Start:
     moved = set_aside_after(store, arms, found.cycle)
     messages = [*found.passed_over, *(f"{path}: set aside" for path in moved)]
     return Start(found.cycle + 1, found.records, tuple(messages))
+
+
+def _begun(store: Store) -> bool:
+    """Whether any cycle has left something in the journal."""
+    return any(cycles_of(store, arm.name) for arm in run_config(store).arms)
 
 
 def _check_same(store: Store, begun: RunConfig, config: RunConfig) -> None:

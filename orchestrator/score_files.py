@@ -59,7 +59,7 @@ def _record(store: Store, config: RunConfig, arm: str, cycle: int | None) -> Cyc
     if arm not in arms:
         raise InputError(f"--arm {arm}: must be one of {', '.join(arms)}")
     if cycle is None:
-        found = newest_committed(store, {arm: arms[arm]})
+        found = newest_committed(store, arms)
         if arm not in found.records:
             raise InputError(f"{store.uri}: {arm} has no committed cycle yet")
         return found.records[arm]

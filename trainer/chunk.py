@@ -197,8 +197,8 @@ def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     canonical = [numbers.setdefault(text or MISSING, len(numbers)) for text in texts]
     if array.null_count:
         canonical.append(numbers.setdefault(MISSING, len(numbers)))
-    codes = pc.fill_null(array.indices, len(texts)).to_numpy(zero_copy_only=False)
-    return np.asarray(canonical, np.int32)[codes.astype(np.int64)], list(numbers)
+    codes = pc.fill_null(array.indices.cast(pa.int64()), len(texts))
+    return np.asarray(canonical, np.int32)[codes.to_numpy(zero_copy_only=False)], list(numbers)
 
 
 def _text(number: float | None, text: str | None) -> str | None:

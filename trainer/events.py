@@ -56,7 +56,7 @@ def as_table(events: pa.Table | pd.DataFrame) -> pa.Table:
         return events
     try:
         return pa.Table.from_pandas(events, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+    except (ValueError, TypeError, NotImplementedError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"the events cannot be read as a table: {reason}") from error
 

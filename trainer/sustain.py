@@ -11,14 +11,23 @@ from trainer.setting import Setting
 
 
 def sustain(
-    model: Model, chunks: Iterable[Chunk], job: Job, setting: Setting, rule: Rule
+    model: Model,
+    chunks: Iterable[Chunk],
+    job: Job,
+    setting: Setting,
+    rule: Rule,
+    *,
+    sums_kept: float = 1.0,
+    expire_after: int | None = None,
 ) -> list[Outcome]:
     """Train the model on one chunk after the other; a diverged cycle leaves it as it was."""
     outcomes, buffers = [], Buffers()
     for cycle, chunk in enumerate(chunks, model.cycle + 1):
-        start = model.gather(chunk, cycle, mu0=getattr(rule, "mu0", 0.0))
+        start = model.gather(chunk, cycle, mu0=getattr(rule, "mu0", 0.0), sums_kept=sums_kept)
         trained = train(job, chunk, start.tables, setting, rule, buffers=buffers)
         if trained.outcome.status is Status.RETAINED:
             model.scatter(chunk, cycle, start, trained.tables)
+            if expire_after is not None:
+                model.expire(cycle - expire_after)
         outcomes.append(trained.outcome)
     return outcomes

@@ -1,5 +1,6 @@
 """`holdfast run`: train, cycle after cycle."""
 
+import shlex
 import signal
 import sys
 import threading
@@ -52,7 +53,9 @@ def command(
     actors = None if config.actors == "auto" else config.actors
     with started_ray(address, actors, verbose) as room, view, _two_stage_stop(view) as stop:
         ended = run(config, store, start, view, room, stop=stop)
-    again = f"holdfast run {config_path} --out {store.uri}"
+    sets = [part for assignment in assignments for part in ("--set", assignment)]
+    where = ["--address", address] if address else []
+    again = shlex.join(["holdfast", "run", config_path, "--out", store.uri, *sets, *where])
     if ended.ending is Ending.STOPPED:
         view.say(f"stopped before cycle {ended.cycle}; to go on: {again} --resume")
         sys.exit(130)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -54,14 +55,16 @@ def _writer(out: Path | None) -> Iterator[Callable[[pa.Table], None]]:
     plain = pa.schema({"file": pa.string(), "row": pa.int64(), "pctr": pa.float64()})
     if out is not None and out.suffix not in (".parquet", ".csv"):
         raise InputError(f"--out {out}: must end in .parquet or .csv")
+    if out is not None and out.suffix == ".parquet":
+        with _opened(out, lambda: pa.parquet.ParquetWriter(out, schema)) as parquet:
+            yield lambda part: parquet.write_table(part.cast(schema))
+    else:
+        with _opened(out, lambda: pa.csv.CSVWriter(out or sys.stdout.buffer, plain)) as csv:
+            yield lambda part: csv.write_table(part.cast(plain))
+
+
+def _opened(out: Path | None, writer: Callable[[], Any]) -> Any:
     try:
-        if out is not None and out.suffix == ".parquet":
-            with pa.parquet.ParquetWriter(out, schema) as parquet:
-                yield lambda part: parquet.write_table(part.cast(schema))
-        else:
-            with pa.csv.CSVWriter(out or sys.stdout.buffer, plain) as csv:
-                yield lambda part: csv.write_table(part.cast(plain))
-    except BrokenPipeError:
-        raise
+        return writer()
     except OSError as error:
         raise InputError(f"--out {out}: cannot be written: {error.strerror or error}") from error

@@ -65,8 +65,16 @@ def test_a_run_of_which_nothing_is_left_is_not_begun_anew(store: LocalStore) -> 
     )
 
 
+def test_a_start_that_failed_before_its_first_cycle_decides_nothing(store: LocalStore) -> None:
+    prepare(store, config())
+    mended = config(MINIMAL, "seed=5")
+    assert prepare(store, mended).cycle == 0
+    assert run_config(store) == mended
+
+
 def test_another_config_is_refused_with_what_differs(store: LocalStore) -> None:
     prepare(store, config())
+    commit_cycles(store, 1)
     with pytest.raises(InputError) as caught:
         prepare(store, config(MINIMAL, "seed=4", "cycles=3", "arms.0.rule=none"))
     assert str(caught.value) == (

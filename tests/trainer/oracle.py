@@ -1,6 +1,6 @@
 """The slow oracle: one training instance in float64 and plain loops, from the paper's formulas.
 
-Written from sections III to V of the paper and DESIGN.md alone, never from the kernel. A side of
+Written from sections III to V of the paper alone, never from the kernel. A side of
 the model is one table of vectors; an event names, feature by feature, rows of it and weights.
 """
 

@@ -322,3 +322,17 @@ def test_a_side_without_lists_has_weights_where_the_other_has_lists() -> None:
     assert chunk.ads.weight.tolist() == [1.0]
     assert chunk.ads.feature.tolist() == [0]
     assert chunk.ads.start.tolist() == [0, 1]
+
+
+def test_a_dictionary_with_a_full_index_type() -> None:
+    values = [f"v{i}" for i in range(128)]
+    codes = pa.array(range(128), pa.int8())
+    table = pa.table(
+        {
+            "click": np.zeros(128, np.uint8),
+            "u": pa.DictionaryArray.from_arrays(codes, values),
+            "a": values,
+        }
+    )
+    spec = FeatureSpec((Feature("u"),), (Feature("a"),), timestamp=None)
+    assert sorted(compile_chunk(table, spec).user_keys.values) == sorted(values)

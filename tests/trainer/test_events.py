@@ -314,3 +314,9 @@ def test_a_slice_of_a_table_is_a_table() -> None:
     ours, theirs = (compile_chunk(check_events(t, SPEC).table, SPEC) for t in (sliced, whole))
     assert ours.user_keys.values == theirs.user_keys.values
     np.testing.assert_array_equal(ours.users.weight, theirs.users.weight)
+
+
+def test_a_frame_with_two_columns_of_one_name_is_one_line() -> None:
+    frame = pd.DataFrame([[0, 1, 2]], columns=["click", "u", "u"])
+    with pytest.raises(InputError, match=r"cannot be read as a table: .*[Dd]uplicate"):
+        check_events(frame, FeatureSpec((Feature("u"),), (Feature("a"),), timestamp=None))
