@@ -45,7 +45,7 @@ class Trainer:
         pa.set_cpu_count(1)
         self.job = job
         self.benches: dict[str, _Bench] = {}
-        self.turn = threading.Lock()
+        self.turn, self.number = threading.Condition(), 0
         self.spare = Buffers()
         for rule in rules:
             warm_up(job, rule)
@@ -62,18 +62,26 @@ class Trainer:
         """
         end = time.monotonic() + order.budget_s
         with self.turn:
-            bench = self._bench(order.cycle, order.arm, chunk, start)
-            served = self._serve(bench) if order.serve else None
-            outcomes, raised = [], {}
-            for task in order.tasks:
-                if time.monotonic() >= end:
-                    break
-                try:
-                    trained = self.train_one(bench.chunk, bench.start, task, end)
-                    outcomes.append(self._keep(bench, trained))
-                except Exception as error:  # whatever it is: it is this instance's, and is told
-                    raised[task.instance] = f"{type(error).__name__}: {error}"
-            return Reply(tuple(outcomes), raised, served)
+            # Calls may overtake one another on their way. A wait without end ends with the process.
+            self.turn.wait_for(lambda: self.number == order.number)
+            try:
+                return self._train(order, self._bench(order.cycle, order.arm, chunk, start), end)
+            finally:
+                self.number += 1
+                self.turn.notify_all()
+
+    def _train(self, order: Order, bench: _Bench, end: float) -> Reply:
+        served = self._serve(bench) if order.serve else None
+        outcomes, raised = [], {}
+        for task in order.tasks:
+            if time.monotonic() >= end:
+                break
+            try:
+                trained = self.train_one(bench.chunk, bench.start, task, end)
+                outcomes.append(self._keep(bench, trained))
+            except Exception as error:  # whatever it is: it is this instance's, and is told
+                raised[task.instance] = f"{type(error).__name__}: {error}"
+        return Reply(tuple(outcomes), raised, served)
 
     def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
         """One instance, in `spare`."""

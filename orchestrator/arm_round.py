@@ -74,11 +74,11 @@ class ArmRound:
         """Who has the winner's rows."""
         return None if self.winner is None else self._holders.get(self.winner)
 
-    def take(self, count: int, budget_s: float) -> Order:
+    def take(self, count: int, budget_s: float, number: int = 0) -> Order:
         """The next order. The first one asks for the served log-loss, too."""
         tasks = tuple(self.waiting.popleft() for _ in range(count))
         serve, self._serve = self._serve, False
-        return Order(self.cycle, self.name, tasks, budget_s, serve)
+        return Order(self.cycle, self.name, tasks, budget_s, number, serve)
 
     def shuns(self, actor: object) -> bool:
         """Whether the next task was lost or raised in this actor."""

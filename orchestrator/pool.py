@@ -66,6 +66,7 @@ class _Actor:
     """The cycle of which it has chunk and rows, by arm."""
     calls: list[_Call] = field(default_factory=list)
     """The order it works on, and the one that waits."""
+    orders: int = 0
 
     @property
     def awaited(self) -> list[Any]:
@@ -181,7 +182,8 @@ class Pool:
         wait_s = max(actor.calls[0].hung_at - now, 0.0) if actor.calls else 0.0
         left_s = math.inf if deadline is None else deadline - now
         budget_s = min(wait_s + limit_s, left_s)
-        order = arm.take(count, budget_s)
+        order = arm.take(count, budget_s, actor.orders)
+        actor.orders += 1
         parts = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
         actor.calls.append(_Call(actor.handle.train.remote(order, *parts), order, limit_s))
         actor.watch()

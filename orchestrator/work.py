@@ -36,13 +36,15 @@ class Task:
 class Order:
     """One call: instances of one arm, to be trained in `budget_s` seconds from its arrival.
 
-    `serve` asks for the log-loss of the working set as it is, too.
+    `number` is its place among the orders of its process. `serve` asks for the log-loss of the
+    working set as it is, too.
     """
 
     cycle: int
     arm: str
     tasks: tuple[Task, ...]
     budget_s: float
+    number: int = 0
     serve: bool = False
 
 

@@ -80,7 +80,7 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
 def test_an_actor_gives_out_only_what_it_holds(tmp_path: Path) -> None:
     class Kept(Trainer):
         def __init__(self) -> None:
-            self.benches, self.turn = {}, threading.Lock()
+            self.benches, self.turn, self.number = {}, threading.Condition(), 0
 
     with pytest.raises(NotHeldError, match="cycle 3, arm a: not begun here"):
         Kept().export(3, "a", 0)
