@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orchestrator.selection import select
@@ -95,9 +95,13 @@ class ArmRound:
             if task.instance in decided:
                 self._done[task.instance] = decided[task.instance]
                 self.pace.learn(decided[task.instance])
-            else:
-                reason = reply.raised.get(task.instance, f"not done in {order.budget_s:.3g} s")
-                self._lose([task], reason, tries)
+            elif task.instance in reply.raised:
+                self._lose([task], reply.raised[task.instance], tries)
+            elif len(order.tasks) == 1:
+                self._lose([task], f"not done in {order.budget_s:.3g} s", tries)
+            elif not self._closing:  # others may have used up its time
+                self._tasks[task.instance] = replace(task, alone=True)
+                self.waiting.append(self._tasks[task.instance])
 
     def lose(self, order: Order, reason: str, tries: int) -> None:
         """The order's process is gone."""

@@ -244,9 +244,10 @@ class Pool:
             call = next(call for call in actor.calls if call.ref == ref)
             actor.calls.remove(call)
             actor.watch()
-            arm = rounds[call.order.arm]
-            actor.given[arm.name] = arm.cycle
-            arm.take_in(call.order, answer, actor, self._terms.tries)
+            arm = rounds.get(call.order.arm)
+            if arm is not None:  # else its result is out already
+                actor.given[arm.name] = arm.cycle
+                arm.take_in(call.order, answer, actor, self._terms.tries)
         else:
             actor.ready, self._failed_starts = None, 0
 
@@ -264,7 +265,9 @@ class Pool:
     def _lose(self, actor: _Actor, reason: str, rounds: Mapping[str, ArmRound]) -> None:
         """Replace an actor. The order it worked on is lost; the one that waited was not begun."""
         for i, call in enumerate(actor.calls):
-            arm = rounds[call.order.arm]
+            arm = rounds.get(call.order.arm)
+            if arm is None:  # its result is out already
+                continue
             if i == 0:
                 arm.lose(call.order, reason, self._terms.tries)
             else:
