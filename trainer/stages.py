@@ -150,9 +150,15 @@ def add_up(
     `share` becomes the weight with which each gradient counts, at most what the rule allows.
     Returns the end of what was copied. Where features are `single`, all weights are 1.
     """
+    limit = gradient_limit(rule)
+    before, square = -1, f32(0.0)
     for slot in range(slots[0], slots[1]):
         w = f32(1.0) if single else item(weight, slot)
-        w = clip(gradient, item(source, slot), width, w, rule)
+        if limit < np.inf:
+            if item(source, slot) != before:  # an ad's features share one gradient
+                before = item(source, slot)
+                square = squared(gradient, before, width)
+            w = clip(w, square, limit)
         put(share, slot, w)
         add_up_row(
             table,
@@ -171,16 +177,19 @@ def add_up(
 
 
 @inlined
-def clip(gradient, source, width, weight, rule):
-    """The weight with which a gradient is no longer than the rule allows."""
-    limit = gradient_limit(rule)
-    if limit < np.inf:
-        total = splat(f32(0.0))
-        for j in range(0, width, WIDTH):
-            total = fma(load(gradient, source + j), load(gradient, source + j), total)
-        square = weight * weight * lane_sum(total)
-        if square > limit * limit:
-            return weight * (limit / np.sqrt(square))
+def squared(gradient, source, width):
+    """The squared norm of a gradient."""
+    total = splat(f32(0.0))
+    for j in range(0, width, WIDTH):
+        total = fma(load(gradient, source + j), load(gradient, source + j), total)
+    return lane_sum(total)
+
+
+@inlined
+def clip(weight, square, limit):
+    """The weight with which a gradient of this squared norm is no longer than the limit."""
+    if weight * weight * square > limit * limit:
+        return limit / np.sqrt(square)
     return weight
 
 
@@ -309,7 +318,7 @@ def hold(table, at, width, square, limit):
 
     A norm that is not finite stays as it is, for the check against tau to find.
     """
-    if limit < square < np.inf:
+    if square > limit and square < f32(np.inf):
         shrink = splat(np.sqrt(limit / square))
         for j in range(0, width, WIDTH):
             store(table, at + j, shrink * load(table, at + j))
