@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from orchestrator.config_file import read_config
 from orchestrator.ray_env import local_environment
 
 local_environment()
+os.environ["PYTHONPATH"] = os.pathsep.join(  # Tune's workers import bench_tune
+    [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+)
 
 from orchestrator.committer import Committer, Sealed  # noqa: E402
 from orchestrator.line import Line, Plan, model_config  # noqa: E402

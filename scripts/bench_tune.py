@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ray
 from ray import tune
 from ray.tune.schedulers import PopulationBasedTraining
 
@@ -27,7 +26,7 @@ class Trial(tune.Trainable):
 
     def setup(self, config: dict[str, Any], what: Any = None) -> None:
         """Find chunks and rows in the object store."""
-        self.job, self.chunks, self.starts, self.rule = ray.get(what)
+        self.job, self.chunks, self.starts, self.rule = what
         self.room = Buffers()
         self.tables: Tables | None = None
         self.reset_config(config)
@@ -61,7 +60,7 @@ def population(job: Job, chunks: list[Chunk], line: Line, size: int) -> float:
     """Wall seconds of as many steps as there are chunks, by a population of this size."""
     starts = [line.gather(cycle, chunk).tables for cycle, chunk in enumerate(chunks)]
     rule = kernel_rule(line.arm.rule, Setting(0.3, 3.0, 0.5, lam=1e-3))
-    what = ray.put((job, chunks, starts, rule))
+    what = (job, chunks, starts, rule)  # Tune puts it in the object store
     scheduler = PopulationBasedTraining(
         metric="logloss",
         mode="min",
