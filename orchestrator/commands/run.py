@@ -11,10 +11,11 @@ from types import FrameType
 
 import click
 
+from orchestrator.claim import claimed
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
 from orchestrator.ray_env import local_environment
-from orchestrator.run_folder import prepare
+from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.store import open_store
 from orchestrator.view import View, open_view
 
@@ -42,8 +43,9 @@ def command(
     a second one stops at once and loses that cycle.
     """
     config = load_config(config_path, assignments)
-    store = open_store(out or f"runs/{Path(config_path).stem}")
-    start = prepare(store, config, must_exist=resume)
+    folder = open_store(out or f"runs/{Path(config_path).stem}")
+    if resume:
+        must_hold_run(folder)
     if address is None:
         local_environment()
     from orchestrator.ray_start import started_ray  # slow to load, and reads the environment
@@ -51,8 +53,10 @@ def command(
 
     view = open_view(sys.stdout, as_json, config.cycles)
     actors = None if config.actors == "auto" else config.actors
-    with started_ray(address, actors, verbose) as room, view, _two_stage_stop(view) as stop:
-        ended = run(config, store, start, view, room, stop=stop)
+    with claimed(folder, view.say) as store:
+        start = prepare(store, config)
+        with started_ray(address, actors, verbose) as room, view, _two_stage_stop(view) as stop:
+            ended = run(config, store, start, view, room, stop=stop)
     sets = [part for assignment in assignments for part in ("--set", assignment)]
     where = ["--address", address] if address else []
     again = shlex.join(["holdfast", "run", config_path, "--out", store.uri, *sets, *where])
