@@ -14,6 +14,7 @@ import click
 from orchestrator.claim import claimed
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
+from orchestrator.logs import logging_to
 from orchestrator.ray_env import local_environment
 from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.store import open_store
@@ -25,16 +26,20 @@ from orchestrator.view import View, open_view
 @click.option("--out", metavar="DIR", help="Run folder or URI. Default: runs/<name of CONFIG>.")
 @set_option
 @click.option("--address", metavar="HOST:PORT", help="A Ray cluster that is up (auto: find it).")
+@click.option("--ship", is_flag=True, help="Send this code to the cluster's nodes.")
 @click.option("--resume", is_flag=True, help="Go on with a run; an error where DIR holds none.")
 @json_option
+@click.option("--log", metavar="FILE", help="Append JSON lines on lost processes etc. (-: stderr).")
 @click.option("--verbose", is_flag=True, help="Show what Ray says, too.")
 def command(
     config_path: str,
     out: str | None,
     assignments: tuple[str, ...],
     address: str | None,
+    ship: bool,
     resume: bool,
     as_json: bool,
+    log: str | None,
     verbose: bool,
 ) -> None:
     """Run CONFIG: every cycle many instances, the best of which is the next cycle's warm start.
@@ -48,17 +53,18 @@ def command(
         must_hold_run(folder)
     if address is None:
         local_environment()
-    from orchestrator.ray_start import started_ray  # slow to load, and reads the environment
+    from orchestrator.ray_start import Cluster, started_ray  # slow, and reads the environment
     from orchestrator.run import Ending, run
 
     view = open_view(sys.stdout, as_json, config.cycles)
     actors = None if config.actors == "auto" else config.actors
-    with claimed(folder, view.say) as store:
+    cluster = Cluster(address, ship) if address else None
+    with logging_to(log), claimed(folder, view.say) as store:
         start = prepare(store, config)
-        with started_ray(address, actors, verbose) as room, view, _two_stage_stop(view) as stop:
-            ended = run(config, store, start, view, room, stop=stop)
+        with started_ray(cluster, actors, verbose) as room, view, _two_stage_stop(view) as stop:
+            ended = run(config, store, start, view, room(), stop=stop, room=room)
     sets = [part for assignment in assignments for part in ("--set", assignment)]
-    where = ["--address", address] if address else []
+    where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
     again = shlex.join(["holdfast", "run", config_path, "--out", store.uri, *sets, *where])
     if ended.ending is Ending.STOPPED:
         view.say(f"stopped before cycle {ended.cycle}; to go on: {again} --resume")
