@@ -173,7 +173,7 @@ def _take(store: Store, say: Callable[[str], None], lease: Lease) -> int:
     about = asdict(this_process()) | {"since": since, "nonce": secrets.token_hex(8)}
     while True:
         standing = standing_claim(store)
-        if standing is not None and _lives(store, standing, say, lease):
+        if standing is not None and lives(store, standing, say, lease):
             raise InputError(
                 f"{store.uri}: another driver is at work here ({standing}): stop it first, or use "
                 "another --out"
@@ -186,7 +186,8 @@ def _take(store: Store, say: Callable[[str], None], lease: Lease) -> int:
         return epoch
 
 
-def _lives(store: Store, claim: Claim, say: Callable[[str], None], lease: Lease) -> bool:
+def lives(store: Store, claim: Claim, say: Callable[[str], None], lease: Lease) -> bool:
+    """Whether the holder of a claim lives; where it cannot be seen, it is watched for a while."""
     alive = None if claim.process is None else is_alive(claim.process)
     if alive is not None:
         return alive

@@ -26,13 +26,17 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChunkInfo:
-    """The cycle's events: whence, how many, and the log-loss of a model that knows their CTR."""
+    """The cycle's events: whence, how many, and the log-loss of a model that knows their CTR.
+
+    `newest` is the last event's time (ISO 8601); None where events have none.
+    """
 
     origin: str
     events: int
     clicks: int
     constant_logloss: float
     set_aside: dict[str, int]
+    newest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class LabCluster:
             self.head.kill()
             own = ["--head", "--port", str(PORT), "--num-cpus", "0", "--include-dashboard", "false"]
             self._start_node(self.head, own)
-            wait_for(lambda: self.head.answers(PORT), 60)
+            wait_for(lambda: self.head.answers(PORT) and bool(self.head.pids(RAYLET)), 60)
         for host in self.workers:
             if not host.pids(RAYLET) and not host.pids(sys.executable):
                 host.kill()

@@ -2,13 +2,25 @@
 
 import click
 
-from orchestrator.commands import bound, config, data, describe, log, replay, report, run, score
+from orchestrator.commands import (
+    bound,
+    config,
+    data,
+    describe,
+    health,
+    log,
+    replay,
+    report,
+    run,
+    score,
+)
 
 COMMANDS: tuple[click.Command, ...] = (
     run.command,
     describe.command,
     config.command,
     log.command,
+    health.command,
     report.command,
     replay.command,
     score.command,

@@ -17,6 +17,7 @@ from orchestrator.config_file import load_config
 from orchestrator.logs import logging_to
 from orchestrator.ray_env import local_environment
 from orchestrator.run_folder import must_hold_run, prepare
+from orchestrator.sources.files.config import FollowConfig
 from orchestrator.store import open_store
 from orchestrator.view import View, open_view
 
@@ -53,6 +54,7 @@ def command(
         must_hold_run(folder)
     if address is None:
         local_environment()
+    from orchestrator.metrics import MeteredView
     from orchestrator.ray_start import Cluster, started_ray  # slow, and reads the environment
     from orchestrator.run import Ending, run
 
@@ -61,8 +63,10 @@ def command(
     cluster = Cluster(address, ship) if address else None
     with logging_to(log), claimed(folder, view.say) as store:
         start = prepare(store, config)
-        with started_ray(cluster, actors, verbose) as room, view, _two_stage_stop(view) as stop:
-            ended = run(config, store, start, view, room(), stop=stop, room=room)
+        with started_ray(cluster, actors, verbose) as room, _two_stage_stop(view) as stop:
+            live = isinstance(config.source, FollowConfig)
+            with MeteredView(view, store.uri, live) as metered:
+                ended = run(config, store, start, metered, room(), stop=stop, room=room)
     sets = [part for assignment in assignments for part in ("--set", assignment)]
     where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
     again = shlex.join(["holdfast", "run", config_path, "--out", store.uri, *sets, *where])
