@@ -135,8 +135,12 @@ def without_clock(record: CycleRecord) -> CycleRecord:
 
 
 def encode(record: CycleRecord) -> bytes:
-    """The record as it is on disk."""
-    return _sealed(_canonical(json.loads(record.model_dump_json())))
+    """The record as it is on disk. What came later than the format stands only where it says
+    something, so that old records keep their bytes."""
+    body = json.loads(record.model_dump_json())
+    if body["chunk"]["newest"] is None:
+        del body["chunk"]["newest"]
+    return _sealed(_canonical(body))
 
 
 def decode(data: bytes, name: str) -> CycleRecord:

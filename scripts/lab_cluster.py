@@ -4,20 +4,22 @@ import os
 import random
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Timer
+from typing import NamedTuple
 
-from netlab import Host
+from netlab import Host, Lab, Neighbour
 
 from orchestrator.journal import cycles_of
 from orchestrator.store import open_store
 
 ROOT = Path(__file__).parent.parent
-PORT = 6379
 QUICK_TO_NOTICE = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
@@ -28,17 +30,28 @@ NODE = ["--block", "--disable-usage-stats", "--object-store-memory", str(200 * 2
 RAYLET, TRAINER = "raylet/raylet", "ray::Trainer"
 
 
+class Ports(NamedTuple):
+    """Where the head answers."""
+
+    ray: int
+    dashboard: int
+    metrics: int
+
+
 class LabCluster:
     """The first host is the head and has no cores to train on; each other host has one."""
 
-    def __init__(self, hosts: list[Host], folder: Path, config: Path, out: Path) -> None:
-        self.head, *self.workers = hosts
+    def __init__(self, lab: Lab, folder: Path, config: Path, out: Path) -> None:
+        self.head, *self.workers = lab.hosts
+        self.ports = Ports(6379, 8265, 8080) if lab.isolated else Ports(*free_ports(3))
+        self._temp = [] if lab.isolated else ["--temp-dir", str(folder / "ray")]
         self.out, self._config = out, config
-        self._log = (folder / "lab.log").open("ab")
+        self.log = folder / "lab.log"
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         quiet = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
         self.env = os.environ | QUICK_TO_NOTICE | token | quiet
         self.driver: subprocess.Popen[bytes] | None = None
+        self._healing: list[Timer] = []
 
     # -- what runs ------------------------------------------------------------------------------
 
@@ -46,9 +59,11 @@ class LabCluster:
         """Start again whatever has ended, as a cloud and a job's supervisor would."""
         if not self.head.pids(RAYLET):
             self.head.kill()
-            own = ["--head", "--port", str(PORT), "--num-cpus", "0", "--include-dashboard", "false"]
-            self._start_node(self.head, own)
-            wait_for(lambda: self.head.answers(PORT) and bool(self.head.pids(RAYLET)), 60)
+            ray, dashboard, metrics = map(str, self.ports)
+            own = ["--head", "--port", ray, "--num-cpus", "0", "--dashboard-port", dashboard,
+                   "--dashboard-host", self.head.address, *self._temp]  # fmt: skip
+            self._start_node(self.head, [*own, "--metrics-export-port", metrics])
+            wait_for(lambda: self.head.answers(self.ports.ray) and self.head.pids(RAYLET) != [], 60)
         for host in self.workers:
             if not host.pids(RAYLET) and not host.pids(sys.executable):
                 host.kill()
@@ -59,13 +74,13 @@ class LabCluster:
     @property
     def address(self) -> str:
         """Where the cluster answers."""
-        return f"{self.head.address}:{PORT}"
+        return f"{self.head.address}:{self.ports.ray}"
 
     def start_driver(self, **env: str) -> subprocess.Popen[bytes]:
         """`holdfast run` on the head."""
         command = [sys.executable, "-m", "orchestrator", "run", str(self._config), "--out",
                    str(self.out), "--address", self.address, "--json", "--log", "-"]  # fmt: skip
-        return self.head.start(command, self.env | env, self._log)
+        return self.start(self.head, command, **env)
 
     def stop(self) -> int:
         """End the run after its cycle; gives the driver's exit code."""
@@ -73,9 +88,16 @@ class LabCluster:
         self.driver.send_signal(signal.SIGINT)
         return self.driver.wait(120)
 
-    def _start_node(self, host: Host, options: list[str]) -> None:
+    def _start_node(self, host: Host | Neighbour, options: list[str]) -> None:
         ray = [sys.executable, "-m", "ray.scripts.scripts", "start", *NODE]
-        host.start([*ray, "--node-ip-address", host.address, *options], self.env, self._log)
+        self.start(host, [*ray, "--node-ip-address", host.address, *options])
+
+    def start(
+        self, host: Host | Neighbour, command: list[str], log: Path | None = None, **env: str
+    ) -> subprocess.Popen[bytes]:
+        """Start a command on a host."""
+        with (log or self.log).open("ab") as file:
+            return host.start(command, self.env | env, file)
 
     # -- what is seen ---------------------------------------------------------------------------
 
@@ -102,8 +124,8 @@ class LabCluster:
         return time.monotonic() - began
 
     def whole(self) -> bool:
-        """Whether every worker trains."""
-        return all(self.trainers())
+        """Whether every worker trains, and can be reached."""
+        return all(self.trainers()) and not any(timer.is_alive() for timer in self._healing)
 
     # -- what happens ---------------------------------------------------------------------------
 
@@ -123,9 +145,10 @@ class LabCluster:
     def cut_link(self, chance: random.Random) -> str:
         """A worker host cannot be reached for a while: shorter or longer than Ray waits."""
         host, seconds = chance.choice(self.workers), chance.choice([3, 15])
+        assert isinstance(host, Host), "links of this lab's hosts cannot be cut"
         host.cut()
-        time.sleep(seconds)
-        host.heal()
+        self._healing = [Timer(seconds, host.heal)]
+        self._healing[0].start()
         return f"link of {host.address} cut for {seconds} s"
 
     def kill_head(self, chance: random.Random) -> str:
@@ -155,3 +178,12 @@ def wait_for(done: Callable[[], bool], limit_s: float) -> None:
         if time.monotonic() > end:
             raise TimeoutError(f"not done after {limit_s:.0f} s")
         time.sleep(0.2)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("", 0))
+        return [probe.getsockname()[1] for probe in probes]

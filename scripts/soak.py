@@ -57,7 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hf-soak-") as folder, Lab(given.hosts) as lab:
         config = Path(folder) / "soak.yaml"
         config.write_text(CONFIG)
-        cluster = LabCluster(lab.hosts, Path(folder), config, Path(folder) / "run")
+        cluster = LabCluster(lab, Path(folder), config, Path(folder) / "run")
         lines = soak(cluster, random.Random(given.seed), given.minutes * 60)
         lines.append(compare(config, cluster.out, Path(folder) / "alone"))
     if given.readme:
@@ -104,7 +104,9 @@ def compare(config: Path, out: Path, alone: Path) -> str:
     """Run as many cycles on this machine alone; the verdict as a line."""
     cycles = len(cycles_of(open_store(str(out)), "entropic"))
     command = [sys.executable, "-m", "orchestrator", "run", str(config), "--out", str(alone)]
-    subprocess.run([*command, "--set", f"cycles={cycles}"], check=True, cwd=ROOT, stdout=-3)
+    subprocess.run(
+        [*command, "--set", f"cycles={cycles}"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL
+    )
     found, expected = bits(out), bits(alone)
     same = [key for key in expected if found.get(key) == expected[key]]
     if found != expected:

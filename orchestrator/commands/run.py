@@ -52,17 +52,17 @@ def command(
     folder = open_store(out or f"runs/{Path(config_path).stem}")
     if resume:
         must_hold_run(folder)
-    if address is None:
-        local_environment()
-    from orchestrator.metrics import MeteredView
-    from orchestrator.ray_start import Cluster, started_ray  # slow, and reads the environment
-    from orchestrator.run import Ending, run
-
     view = open_view(sys.stdout, as_json, config.cycles)
     actors = None if config.actors == "auto" else config.actors
-    cluster = Cluster(address, ship) if address else None
     with logging_to(log), claimed(folder, view.say) as store:
         start = prepare(store, config)
+        if address is None:
+            local_environment()
+        from orchestrator.metrics import MeteredView  # slow to load, and reads the environment
+        from orchestrator.ray_start import Cluster, started_ray
+        from orchestrator.run import Ending, run
+
+        cluster = Cluster(address, ship) if address else None
         with started_ray(cluster, actors, verbose) as room, _two_stage_stop(view) as stop:
             live = isinstance(config.source, FollowConfig)
             with MeteredView(view, store.uri, live) as metered:
