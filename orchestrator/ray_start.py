@@ -14,7 +14,7 @@ from pathlib import Path
 import ray
 from ray.exceptions import RayError
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 
 ANSWER_S = 10.0
 CODE = [Path(__file__).parent.parent / name for name in ("divergence", "trainer", "orchestrator")]
@@ -75,10 +75,16 @@ def _connect(cluster: Cluster, verbose: bool) -> None:
             runtime_env={"py_modules": [str(path) for path in CODE]} if cluster.ship else None,
         )
     except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
-        told = str(error).strip().splitlines()
+        token = os.environ.get("RAY_AUTH_MODE") == "token"
+        hint = ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?"
         raise InputError(
-            f"--address {address}: no Ray cluster answers there: {told[0] if told else error!r}"
+            f"--address {address}: no Ray cluster answers there: {_first_sentence(error)}"
+            + (hint if token else "")
         ) from None
+
+
+def _first_sentence(error: Exception) -> str:
+    return one_line(error).strip("'\"").split(". ")[0]
 
 
 def _must_answer(address: str) -> None:

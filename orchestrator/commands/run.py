@@ -15,7 +15,7 @@ from orchestrator.claim import claimed
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
 from orchestrator.logs import logging_to
-from orchestrator.ray_env import local_environment
+from orchestrator.ray_env import cluster_environment, local_environment
 from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.sources.files.config import FollowConfig
 from orchestrator.store import open_store
@@ -56,8 +56,7 @@ def command(
     actors = None if config.actors == "auto" else config.actors
     with logging_to(log), claimed(folder, view.say) as store:
         start = prepare(store, config)
-        if address is None:
-            local_environment()
+        local_environment() if address is None else cluster_environment()
         from orchestrator.metrics import MeteredView  # slow to load, and reads the environment
         from orchestrator.ray_start import Cluster, started_ray
         from orchestrator.run import Ending, run

@@ -123,7 +123,7 @@ def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path:
     )
     url = f"http://{cluster.head.address}:{cluster.ports.dashboard}"
     submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", url]
-    job = [*submit, "--runtime-env-json", json.dumps(shipped), "--", "sh", "-c", f'"{run}"']
+    job = [*submit, "--runtime-env-json", json.dumps(shipped), "--", "sh", "-c", run]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     assert on(cluster, "refused", *job, RAY_AUTH_TOKEN="f" * 64).wait(120) != 0
     assert (
