@@ -44,6 +44,11 @@ def command(
     config = load_config(config_path, assignments)
     store = open_store(out or f"runs/{Path(config_path).stem}")
     start = prepare(store, config, must_exist=resume)
+    if config.cycles is not None and start.cycle >= config.cycles:
+        for message in start.messages:
+            click.echo(message)
+        click.echo(f"complete with {start.cycle} cycles in {store.uri}")
+        return
     if address is None:
         local_environment()
     from orchestrator.ray_start import started_ray  # slow to load, and reads the environment
