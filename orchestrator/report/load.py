@@ -28,6 +28,11 @@ class Run:
     faults: tuple[str, ...]
 
     @property
+    def sustained(self) -> bool:
+        """Whether its arms keep their settings, instead of searching."""
+        return all(arm.family is not None for arm in self.config.arms)
+
+    @property
     def cycles(self) -> int:
         """How many cycles any arm has a sound record of."""
         return len({record.cycle for records in self.records.values() for record in records})
