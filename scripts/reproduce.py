@@ -28,14 +28,16 @@ class Experiment:
     name: str
     config: str
     presets: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """What it sets in the config."""
 
     def runs(self, seed: int) -> Iterator["Run"]:
         """Its runs with this seed."""
         if not self.presets:
-            yield Run(self, f"{self.name}-{seed}", (f"seed={seed}",))
+            yield Run(self, f"{self.name}-{seed}", (f"seed={seed}", *self.changes))
         for preset in self.presets:
             sets = (f"seed={seed}", f"source.seed={seed}", f"source.preset={preset}")
-            yield Run(self, f"{self.name}-{preset}-{seed}", sets)
+            yield Run(self, f"{self.name}-{preset}-{seed}", (*sets, *self.changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,9 @@ class Run:
 
 
 BOTH = ("stormy", "calm")
+WIDE = ("search.sampler.spread.eta0=30", "cycles=360")
+"""Half a week of wider draws: how many instances a cycle loses is above all a matter of how far
+they are drawn from the champion, and the paper does not tell how far production draws."""
 EXPERIMENTS = (
     Experiment("week", "paper-week", BOTH),
     Experiment("movielens", "paper-movielens"),
@@ -62,6 +67,7 @@ EXPERIMENTS = (
     Experiment("rho", "rho-search", ("stormy",)),
     Experiment("duel", "entropic-vs-euclidean", ("stormy",)),
     Experiment("lift", "paper-lift", BOTH),
+    Experiment("wide", "paper-week", ("stormy",), WIDE),
 )
 
 

@@ -38,6 +38,7 @@ class Part:
 PARTS = (
     Part("week", "retained", "A week of cycles", chart="retained"),
     Part("week", "norms", "How large the vectors become"),
+    Part("wide", "retained", "Wider draws (eta0 times or divided by up to 30)", chart="retained"),
     Part("lift", "lift", "Two weeks of lift", chart="lift"),
     Part("duel", "entropic-euclidean", "Entropic against Euclidean"),
     Part("rho", "bound", "The bound and its k", chart="k-search"),

@@ -126,7 +126,7 @@ MISTAKES = [
     (
         ARMS + "cyles: 3\n",
         "run.yaml:3: cyles: unknown key (did you mean cycles?); allowed: source, features, seed, "
-        "cycles, model, search, arms, deadline_s, tries, patience_s, actors, retention",
+        "cycles, model, search, sustain, arms, deadline_s, tries, patience_s, actors, retention",
     ),
     (ARMS + "cycles: ten\n", 'run.yaml:3: cycles: should be a valid integer, but is "ten"'),
     (ARMS + "cycles: 1.5\n", "run.yaml:3: cycles: should be a valid integer, but is 1.5"),
