@@ -16,7 +16,7 @@ READERS = 16
 """Records asked for at a time: an object store answers each after some milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """A run: every record that can be read, oldest first, and a line for each that cannot."""
 
