@@ -19,6 +19,8 @@ from orchestrator.commands.options import json_option
 @click.option("--aborts", metavar="N", default=0, type=click.IntRange(min=0),
               help="Train N aborted instances of each run again, to show their vectors; they are "
               "kept for later reports.")  # fmt: skip
+@click.option("--abort", "asked", metavar="ARM:CYCLE:INSTANCE", multiple=True,
+              help="Likewise this aborted instance; may be given several times.")  # fmt: skip
 @json_option
 def command(
     runs: tuple[str, ...],
@@ -26,6 +28,7 @@ def command(
     baseline: str | None,
     challenger: str | None,
     aborts: int,
+    asked: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write report.html, figures/ and tables of one or several runs, and show a summary.
@@ -34,7 +37,7 @@ def command(
     """
     from rich.console import Console
 
-    from orchestrator.report.aborts import kept
+    from orchestrator.report.aborts import asked_for, kept
     from orchestrator.report.load import load_runs
     from orchestrator.report.output import Output
     from orchestrator.report.terminal import summary, summary_data
@@ -43,10 +46,10 @@ def command(
 
     loaded = load_runs(runs)
     output = Output(out or (runs[0] if len(set(runs)) == 1 else "report"))
-    if aborts:
+    if aborts or asked:
         from orchestrator.report.retrain import keep_aborts  # loads the kernels
 
-        for line in keep_aborts(loaded.runs, aborts, output):
+        for line in keep_aborts(loaded.runs, aborts, list(map(asked_for, asked)), output):
             click.echo(f"holdfast: {line}", err=True)
     report = compute(loaded, kept(open_store(output.uri), loaded.runs), baseline, challenger)
     written = write(report, output)

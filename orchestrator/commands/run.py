@@ -18,7 +18,7 @@ from orchestrator.logs import logging_to
 from orchestrator.ray_env import cluster_environment, local_environment
 from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.sources.files.config import FollowConfig
-from orchestrator.store import open_store
+from orchestrator.store import Store, open_store
 from orchestrator.view import View, open_view
 
 
@@ -56,6 +56,10 @@ def command(
     actors = None if config.actors == "auto" else config.actors
     with logging_to(log), claimed(folder, view.say) as store:
         start = prepare(store, config)
+        if config.cycles is not None and start.cycle >= config.cycles:
+            for message in (*start.messages, _over("complete", start.cycle, store)):
+                view.say(message)
+            return
         local_environment() if address is None else cluster_environment()
         from orchestrator.metrics import MeteredView  # slow to load, and reads the environment
         from orchestrator.ray_start import Cluster, started_ray
@@ -72,7 +76,11 @@ def command(
     if ended.ending is Ending.STOPPED:
         view.say(f"stopped before cycle {ended.cycle}; to go on: {again} --resume")
         sys.exit(130)
-    view.say(f"{ended.ending.value} with {ended.cycle} cycles in {store.uri}")
+    view.say(_over(ended.ending.value, ended.cycle, store))
+
+
+def _over(how: str, cycles: int, store: Store) -> str:
+    return f"{how} with {cycles} cycles in {store.uri}"
 
 
 @contextmanager
