@@ -88,7 +88,7 @@ class ObjectStore:
                 self._reached = True
                 raise
             except Exception as error:  # credentials, endpoints, bodies: each has its own
-                final = isinstance(error, PermissionError) or not self._reached
+                final = _forbidden(error) or not self._reached
                 if final or time.monotonic() >= last:
                     where = f"{self.uri}/{path}".rstrip("/")
                     raise InputError(f"{where}: cannot be {what}: {one_line(error)}") from error
@@ -105,3 +105,8 @@ def _taken(error: OSError) -> bool:
     told = f"{error} {error.__cause__}"
     refusals = ("PreconditionFailed", "ConditionalRequestConflict")
     return isinstance(error, FileExistsError) or any(refusal in told for refusal in refusals)
+
+
+def _forbidden(error: Exception) -> bool:
+    """Whether the store says no, which it will say again; Google's client has no type for it."""
+    return isinstance(error, PermissionError) or str(error).startswith("Forbidden")

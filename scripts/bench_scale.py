@@ -10,6 +10,7 @@ part: the network, and Ray's own head under that many nodes.
 
 import argparse
 import io
+import threading
 import time
 from contextlib import closing, redirect_stdout
 from typing import Any
@@ -45,14 +46,15 @@ class Sleeper(Trainer):
     """Trains nothing, in a set time."""
 
     def __init__(self, *_: object) -> None:
-        self.benches = {}
+        self.alone = threading.Lock()
 
     def train(self, order: Order, chunk: Any = None, start: Any = None) -> Reply:
         """Sleep for each instance."""
         outcomes = []
-        for task in order.tasks:
-            time.sleep(REAL_S)
-            outcomes.append(Outcome(task.instance, SETTING, Status.RETAINED, 1.0, 1, REAL_S))
+        with self.alone:
+            for task in order.tasks:
+                time.sleep(REAL_S)
+                outcomes.append(Outcome(task.instance, SETTING, Status.RETAINED, 1.0, 1, REAL_S))
         return Reply(tuple(outcomes), {}, None)
 
     def export(self, cycle: int, arm: str, instance: int) -> Any:
@@ -87,7 +89,7 @@ def measured_costs() -> Costs:
     actor = ray.remote(num_cpus=1, max_concurrency=3)(Sleeper).remote()
     ray.get(actor.ready.remote())
     blocked = ray.remote(num_cpus=1)(Sleeper).remote()
-    order = Order(0, "a", (Task(0, SETTING, None),) * 50, 1.0)  # type: ignore[arg-type]
+    order = Order(0, "a", (Task(0, SETTING, None),), 1.0)  # type: ignore[arg-type]
     began = time.perf_counter()
     refs = [blocked.train.remote(order) for _ in range(REFS)]
     submit_s = (time.perf_counter() - began) / REFS
@@ -134,7 +136,7 @@ def virtual_cycle(costs: Costs, nodes: int, instance_s: float) -> None:
     before = pool_module.ray, pool_module.time
     pool_module.ray, pool_module.time = virtual, virtual.clock  # type: ignore[assignment]
     try:
-        pool = Pool(None, (), cores, Terms(3, 30))  # type: ignore[arg-type]
+        pool = Pool(None, (), cores, Terms(3, 1e6))  # type: ignore[arg-type]
         pool.wait_until_up()
         began, idle = virtual.clock.monotonic(), virtual.clock.skipped
         (result,) = pool.train([a_round(cores * PER_CORE)])
