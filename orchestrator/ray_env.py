@@ -10,11 +10,6 @@ QUIET = {
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def cluster_environment() -> None:
-    """What a driver says of a cluster that does not answer is ours to say, in one line."""
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-
-
 def local_environment() -> None:
     """Quiet, with a token, and one thread in each process; what the user has set stays."""
     for name, value in (QUIET | dict.fromkeys(THREADS, "1")).items():

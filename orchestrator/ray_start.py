@@ -5,9 +5,11 @@ Ray reads some of its settings when it is imported: call `local_environment` bef
 
 import logging
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from ray.exceptions import RayError
 from divergence.errors import InputError, one_line
 
 ANSWER_S = 10.0
-CODE = [Path(__file__).parent.parent / name for name in ("divergence", "trainer", "orchestrator")]
+ROOT, PACKAGES = Path(__file__).parent.parent, ("divergence", "trainer", "orchestrator")
 
 
 def cores() -> int:
@@ -68,12 +70,13 @@ def _connect(cluster: Cluster, verbose: bool) -> None:
     address = cluster.address
     try:
         _must_answer(address)
-        ray.init(
-            address=address,
-            log_to_driver=verbose,
-            logging_level=_level(verbose),
-            runtime_env={"py_modules": [str(path) for path in CODE]} if cluster.ship else None,
-        )
+        with _code() if cluster.ship else nullcontext() as code:
+            ray.init(
+                address=address,
+                log_to_driver=verbose,
+                logging_level=_level(verbose),
+                runtime_env={"working_dir": code} if code else None,
+            )
     except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
         token = os.environ.get("RAY_AUTH_MODE") == "token"
         hint = ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?"
@@ -85,6 +88,16 @@ def _connect(cluster: Cluster, verbose: bool) -> None:
 
 def _first_sentence(error: Exception) -> str:
     return one_line(error).strip("'\"").split(". ")[0]
+
+
+@contextmanager
+def _code() -> Iterator[str]:
+    """Our packages side by side in a folder, and nothing else: that is what travels."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        for package in PACKAGES:
+            source, target = ROOT / package, Path(folder) / package
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        yield folder
 
 
 def _must_answer(address: str) -> None:

@@ -15,7 +15,7 @@ from orchestrator.claim import claimed
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
 from orchestrator.logs import logging_to
-from orchestrator.ray_env import cluster_environment, local_environment
+from orchestrator.ray_env import local_environment
 from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.sources.files.config import FollowConfig
 from orchestrator.store import Store, open_store
@@ -60,7 +60,8 @@ def command(
             for message in (*start.messages, _over("complete", start.cycle, store)):
                 view.say(message)
             return
-        local_environment() if address is None else cluster_environment()
+        if address is None:
+            local_environment()
         from orchestrator.metrics import MeteredView  # slow to load, and reads the environment
         from orchestrator.ray_start import Cluster, started_ray
         from orchestrator.run import Ending, run
