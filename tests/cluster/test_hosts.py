@@ -125,11 +125,7 @@ def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path:
     submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", url]
     job = [*submit, "--runtime-env-json", json.dumps(shipped), "--", "sh", "-c", run]
     assert on(cluster, "refused", *job, RAY_AUTH_TOKEN="f" * 64).wait(120) != 0
-    assert (
-        "401" in told(cluster, "refused")
-        or "403" in told(cluster, "refused")
-        or ("authentication" in told(cluster, "refused").lower())
-    )
+    assert "Invalid authentication token" in told(cluster, "refused")
     assert on(cluster, "job", *job).wait(200) == 0, told(cluster, "job")[-3000:]
     assert re.search(r"_ray_pkg_\w+/orchestrator/__init__", told(cluster, "job"))
     assert "complete with 2 cycles" in told(cluster, "job")
