@@ -67,13 +67,14 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     assert "refused" in cluster.second_driver(CHANCE)
     took = cluster.time_until(cluster.whole)
     print(f"all workers train again after {took:.1f} s more")
+    check_metrics(cluster)
+    assert cluster.stop() == 130
     for refused, name in ((wrong, "wrong"), (none, "none")):
         assert refused.wait(120) == 2, told(cluster, name)
         said = told(cluster, name).splitlines()
         assert said[-1].startswith(f"holdfast: --address {cluster.address}: no Ray cluster answers")
+        assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?" in said[-1]
         assert not any("Traceback" in line for line in said)
-    check_metrics(cluster)
-    assert cluster.stop() == 130
     calm = tmp_path / "calm"
     cycles = len(cycles_of(open_store(str(cluster.out)), "entropic"))
     alone = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.yaml"),
