@@ -87,15 +87,16 @@ def check_metrics(cluster: LabCluster) -> None:
     """What the driver exports is what dashboard and alerts ask for."""
     from orchestrator.metrics import OF_ARMS, OF_RUNS, OUTCOMES
 
+    live_only = {"ray_holdfast_lag_seconds"}
+    expected = {f"ray_{name}" for name in (*OF_ARMS, *OF_RUNS, OUTCOMES)} - live_only
     exported: set[str] = set()
 
-    def seen() -> bool:
+    def all_there() -> bool:
         exported.update(re.findall(r"^ray_holdfast_\w+", scrape(cluster), re.M))
-        return f"ray_{OUTCOMES}" in exported
+        return expected <= exported
 
-    wait_for(seen, 60)  # Ray's agent gathers them every few seconds
-    live_only = {"ray_holdfast_lag_seconds"}
-    assert exported == {f"ray_{n}" for n in (*OF_ARMS, *OF_RUNS, OUTCOMES)} - live_only
+    wait_for(all_there, 60)  # Ray's agent gathers them every few seconds
+    assert exported == expected
     for name in ("alerts.yaml", "grafana.json"):
         asked = set(
             re.findall(r"ray_holdfast_\w+", (ROOT / "configs/monitoring" / name).read_text())
