@@ -85,7 +85,7 @@ class Feed:
             clicks=int(chunk.click.sum()) if chunk else 0,
             constant_logloss=float(chunk.constant_logloss) if chunk else 0.0,
             set_aside=dict(events.set_aside),
-            newest=_newest(events.table, self._source.spec.timestamp),
+            newest=newest_event(events.table, self._source.spec.timestamp),
         )
         shared = None
         if chunk is not None:
@@ -94,7 +94,7 @@ class Feed:
         return Fed(cycle, info, chunk, shared, time.perf_counter() - begin)
 
 
-def _newest(table: pa.Table, timestamp: str | None) -> str | None:
+def newest_event(table: pa.Table, timestamp: str | None) -> str | None:
     """The time of the last event of a chunk, which is in order."""
     if timestamp is None or not len(table) or not pa.types.is_timestamp(table[timestamp].type):
         return None

@@ -140,7 +140,7 @@ def _of_the_driver(health: Health) -> Iterator[str]:
     elif age is not None and usual is not None:
         most = max(LATE_CYCLES * usual, SHORTEST_WAIT_S)
         if age > most:
-            yield f"no commit for {age:.0f} s, while a cycle usually takes {usual:.0f} s"
+            yield f"no commit for {age:.0f} s, while a cycle usually takes {usual:.3g} s"
     if health.lag_s is not None and usual is not None and health.lag_s > 3 * usual + 60:
         yield f"the newest trained event is {health.lag_s:.0f} s old: the run is behind its stream"
 

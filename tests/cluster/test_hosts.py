@@ -68,7 +68,7 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     took = cluster.time_until(cluster.whole)
     print(f"all workers train again after {took:.1f} s more")
     check_metrics(cluster)
-    assert cluster.stop() == 130
+    assert cluster.stop() == 130  # and its cores are free
     for refused, name in ((wrong, "wrong"), (none, "none")):
         assert refused.wait(120) == 2, told(cluster, name)
         said = told(cluster, name).splitlines()
