@@ -10,6 +10,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -125,6 +126,8 @@ class Lab:
         self.hosts: list[Host | Neighbour] = []
 
     def __enter__(self) -> Self:
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # else hosts would go on
+        self._stack.callback(signal.signal, signal.SIGTERM, before)
         if self.isolated:
             self._make_hosts()
         else:
