@@ -1,6 +1,6 @@
 """A stand-in for Ray under the pool: actors without processes, and a clock that skips idle time.
 
-The driver's own work takes the time that it really takes. What Ray's calls cost the driver is
+The driver's own work takes the CPU time that it really takes. What Ray's calls cost the driver is
 charged to the clock, as it was measured on a real Ray; training takes a set time and no core.
 """
 
@@ -27,15 +27,15 @@ class Costs:
 
 
 class Clock:
-    """Real time, plus the idle time that was skipped and the costs that were charged."""
+    """The driver's CPU time, plus the idle time skipped and the costs charged."""
 
     def __init__(self) -> None:
         self.skipped, self.charged = 0.0, 0.0
-        self._began = time.perf_counter()
+        self._began = time.process_time()
 
     def monotonic(self) -> float:
         """Seconds since the beginning."""
-        return time.perf_counter() - self._began + self.skipped + self.charged
+        return time.process_time() - self._began + self.skipped + self.charged
 
 
 @dataclass(eq=False)
@@ -125,7 +125,7 @@ class VirtualRay:
         self, refs: Sequence[Ref], num_returns: int = 1, timeout: float | None = None
     ) -> tuple[list[Ref], list[Ref]]:
         """Those that are done, after idling until one is."""
-        entered = time.perf_counter()
+        entered = time.process_time()
         self.clock.charged += self.costs.wait_ref_s * len(refs)
         while self._heap and self._heap[0][2].taken:
             heapq.heappop(self._heap)
@@ -141,7 +141,7 @@ class VirtualRay:
                 done.append(ref)
         heard = set(done)
         owed = [ref for ref in refs if ref not in heard]
-        self.clock.charged -= time.perf_counter() - entered  # its costs are in wait_ref_s
+        self.clock.charged -= time.process_time() - entered  # its costs are in wait_ref_s
         return done, owed
 
     def get(self, ref: Ref, timeout: float | None = None) -> Any:
