@@ -114,7 +114,8 @@ def scrape(cluster: LabCluster) -> str:
 
 
 def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").write_text(CONFIG.replace("20000", "400"))
+    one_arm = CONFIG.partition("arms:")[0] + "arms: [{name: only, rule: none}]"  # to compile less
+    (tmp_path / "run.yaml").write_text(one_arm.replace("20000", "400"))
     shipped = {"working_dir": str(ROOT), "env_vars": {"PYTHONPATH": ""},
                "excludes": [".git", "tests", "configs"]}  # fmt: skip
     out = tmp_path / "out"
@@ -131,4 +132,4 @@ def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path:
     assert on(cluster, "job", *job).wait(200) == 0, told(cluster, "job")[-3000:]
     assert re.search(r"_ray_pkg_\w+/orchestrator/__init__", told(cluster, "job"))
     assert "complete with 2 cycles" in told(cluster, "job")
-    assert cycles_of(open_store(str(out)), "entropic") == [0, 1]
+    assert cycles_of(open_store(str(out)), "only") == [0, 1]
