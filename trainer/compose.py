@@ -37,7 +37,8 @@ def side_vectors(model: Model, table: pa.Table, side: Literal["user", "ad"]) -> 
         values = model.vectors(model.user, keys)
         return user_vectors(_means(values, slots, len(spec.user)), shape)
     slots, keys = compile_side(table, spec.ad, len(spec.user), single=False)
-    return _means(model.vectors(model.ad, keys), slots, len(spec.ad)).sum(axis=1)
+    ads: Vectors = _means(model.vectors(model.ad, keys), slots, len(spec.ad)).sum(axis=1)
+    return ads
 
 
 def _means(values: Vectors, slots: Slots, features: int) -> Vectors:

@@ -45,7 +45,8 @@ def candidates(requests: int, eligible: int, most: int | None, rng: np.random.Ge
         return np.broadcast_to(np.arange(eligible), (requests, eligible))
     ring = rng.permutation(eligible)
     first = rng.integers(0, eligible, requests)
-    return ring[(first[:, None] + np.arange(most)) % eligible]
+    drawn: Numbers = ring[(first[:, None] + np.arange(most)) % eligible]
+    return drawn
 
 
 def predicted(users: Vectors, ads: Vectors, bias: float, shown: Numbers) -> Floats:

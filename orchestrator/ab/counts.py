@@ -149,12 +149,13 @@ def _arms(
 
 
 def _days(rows: pd.DataFrame, arms: tuple[str, str], name: str) -> tuple[Day, ...]:
-    days = []
-    for day, both in rows.groupby("day"):
-        found = {r.arm: Counts(int(r.views), int(r.clicks), float(r.cost))
-                 for r in both.itertuples()}  # fmt: skip
+    days: dict[int, dict[str, Counts]] = {}
+    columns = (rows[column].tolist() for column in COLUMNS)
+    for day, arm, views, clicks, cost in zip(*columns, strict=True):
+        days.setdefault(day, {})[arm] = Counts(views, clicks, cost)
+    for day, found in days.items():
         if len(found) < 2:
-            [only] = found
-            raise InputError(f"{name}: day {day} has {only} alone, but needs both arms")
-        days.append(Day(int(str(day)), found[arms[0]], found[arms[1]]))
-    return tuple(days)
+            raise InputError(
+                f"{name}: day {day} has {next(iter(found))} alone, but needs both arms"
+            )
+    return tuple(Day(day, *(days[day][arm] for arm in arms)) for day in sorted(days))

@@ -1,9 +1,8 @@
 """An A/B test's folder: its config, a file for each finished trial, and what is made of them."""
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.ab.config import AbConfig
@@ -11,6 +10,7 @@ from orchestrator.ab.counts import Counts, Day, Trial
 from orchestrator.ab.trial import Finished
 from orchestrator.ab.tuner import Tally
 from orchestrator.config_file import config_text, read_as_config
+from orchestrator.sealed import DamagedError, seal, unseal
 from orchestrator.store import Store, read
 
 CONFIG = "ab.yaml"
@@ -41,9 +41,7 @@ def ab_config(store: Store) -> AbConfig:
 
 def save(store: Store, seed: int, finished: Finished) -> None:
     """Write a finished trial: one immutable file, with a checksum."""
-    body = json.dumps(asdict(finished), sort_keys=True)
-    sealed = {"finished": body, "sha256": hashlib.sha256(body.encode()).hexdigest()}
-    store.create(_path(seed), json.dumps(sealed).encode())
+    store.create(_path(seed), seal(asdict(finished)))
 
 
 def done(store: Store) -> list[int]:
@@ -63,20 +61,12 @@ def load(store: Store) -> list[Finished]:
 def _loaded(store: Store) -> Iterator[Finished]:
     for seed in done(store):
         try:
-            sealed = json.loads(read(store, _path(seed)))
-            body = sealed["finished"]
-            sound = hashlib.sha256(body.encode()).hexdigest() == sealed["sha256"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            sound = False
-        if not sound:
-            raise InputError(
-                f"{store.uri}/{_path(seed)}: torn or altered: delete it, and run the test again"
-            )
-        yield _finished(body)
+            yield _finished(unseal(read(store, _path(seed)), f"{store.uri}/{_path(seed)}"))
+        except DamagedError as fault:
+            raise InputError(f"{fault}; delete it, and run the test again") from None
 
 
-def _finished(body: str) -> Finished:
-    data = json.loads(body)
+def _finished(data: Any) -> Finished:
     trial = data["trial"]
     days = tuple(
         Day(day["day"], Counts(**day["control"]), Counts(**day["treatment"]))

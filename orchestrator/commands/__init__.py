@@ -2,7 +2,19 @@
 
 import click
 
-from orchestrator.commands import bound, config, data, describe, log, replay, report, run, score
+from orchestrator.commands import (
+    bound,
+    config,
+    data,
+    describe,
+    log,
+    publish,
+    replay,
+    report,
+    run,
+    score,
+    serve,
+)
 
 COMMANDS: tuple[click.Command, ...] = (
     run.command,
@@ -12,6 +24,8 @@ COMMANDS: tuple[click.Command, ...] = (
     report.command,
     replay.command,
     score.command,
+    publish.command,
+    serve.command,
     bound.command,
     data.command,
 )

@@ -13,6 +13,7 @@ import click
 
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
+from orchestrator.publish.background import publishing
 from orchestrator.ray_env import local_environment
 from orchestrator.run_folder import prepare
 from orchestrator.store import open_store
@@ -50,6 +51,7 @@ def command(
     from orchestrator.run import Ending, run
 
     view = open_view(sys.stdout, as_json, config.cycles)
+    view = publishing(view, config, store, start.records.values())
     actors = None if config.actors == "auto" else config.actors
     with started_ray(address, actors, verbose) as room, view, _two_stage_stop(view) as stop:
         ended = run(config, store, start, view, room, stop=stop)
