@@ -1,15 +1,18 @@
 """An A/B test's folder: its config, a file for each finished trial, and what is made of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.ab.config import AbConfig
 from orchestrator.ab.counts import Counts, Day, Trial
+from orchestrator.ab.summary import summarise
 from orchestrator.ab.trial import Finished
 from orchestrator.ab.tuner import Tally
 from orchestrator.config_file import config_text, read_as_config
+from orchestrator.report.section import Section
+from orchestrator.report.sections.ab import ab
 from orchestrator.sealed import DamagedError, seal, unseal
 from orchestrator.store import Store, read
 
@@ -56,6 +59,17 @@ def load(store: Store) -> list[Finished]:
     if not finished:
         raise InputError(f"{store.uri}: has no finished trial yet")
     return finished
+
+
+def ab_section(store: Store) -> Section:
+    """The report's section of the test in this folder."""
+    finished = load(store)
+    return ab(summarise([one.trial for one in finished]), lost_shares(finished))
+
+
+def lost_shares(finished: Sequence[Finished]) -> list[tuple[float, float]]:
+    """Each trial's share of instances that diverged, control's and treatment's."""
+    return [(one.tallies[0].lost, one.tallies[1].lost) for one in finished]
 
 
 def _loaded(store: Store) -> Iterator[Finished]:

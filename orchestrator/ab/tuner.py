@@ -25,6 +25,11 @@ class Tally:
     launched: int = 0
     diverged: int = 0
 
+    @property
+    def lost(self) -> float:
+        """The share that diverged."""
+        return self.diverged / self.launched if self.launched else 0.0
+
 
 class Tuner:
     """Serves with its champion, and learns from the traffic that it is given."""

@@ -3,10 +3,12 @@
 import click
 
 from orchestrator.commands import (
+    ab,
     bound,
     config,
     data,
     describe,
+    export,
     log,
     publish,
     replay,
@@ -26,6 +28,8 @@ COMMANDS: tuple[click.Command, ...] = (
     score.command,
     publish.command,
     serve.command,
+    export.command,
+    ab.command,
     bound.command,
     data.command,
 )

@@ -2,18 +2,15 @@
 
 import json
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.serving.metrics import Metrics
+from orchestrator.serving.metrics import Measured, Metrics
 from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
-
-Next = Callable[[Request], Awaitable[Response]]
 
 
 class ScoreRequest(BaseModel):
@@ -44,16 +41,7 @@ class VectorRequest(BaseModel):
 def make_app(scorer: Scorer, max_age_s: float | None = None) -> FastAPI:
     """The service; beyond `max_age_s` the model counts as stale and /health says so."""
     app, metrics = FastAPI(title="Holdfast", description=__doc__), Metrics(scorer)
-    known = {"/v1/score", "/v1/batch", "/v1/user-vector", "/health", "/version", "/metrics"}
-
-    @app.middleware("http")
-    async def measured(request: Request, answer: Next) -> Response:
-        began = time.perf_counter()
-        response = await answer(request)
-        path = request.url.path if request.url.path in known else "other"
-        metrics.requests.labels(path, response.status_code).inc()
-        metrics.seconds.labels(path).observe(time.perf_counter() - began)
-        return response
+    app.add_middleware(Measured, metrics=metrics)
 
     # Scoring takes a fraction of a millisecond: less than the way to a thread and back.
     @app.post("/v1/score")
@@ -129,6 +117,8 @@ def _version(scored: Scored) -> dict[str, Any]:
 
 def _told(error: Any) -> str:
     """A mistake of form in one line: where in the body, and what."""
+    if error["type"] == "json_invalid":
+        return f"body: is no JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
     where = ".".join(str(step) for step in error["loc"] if step != "body") or "body"
     return f"{where}: {error['msg']}"
 
