@@ -34,9 +34,9 @@ def ab(summary: Summary, lost: Sequence[tuple[float, float]] = ()) -> Section:
         "100,000 draws, credible intervals from the 2.5 to the 97.5 percentile. This takes views "
         "as independent. The same users come back and worlds differ, so that with three trials or "
         "more the verdict rests on Student's interval over the trials instead. In the marketplace "
-        "users are split by a hash, each bucket's own champion ranks the ads by bid times predicted "
-        "CTR in a second-price auction, clicks come from the market's truth, and each arm learns "
-        "from its own traffic, unless the config says otherwise.",
+        "users are split by a hash, each bucket's own champion ranks the ads by bid times "
+        "predicted CTR in a second-price auction, clicks come from the market's truth, and each "
+        "arm learns from its own traffic, unless the config says otherwise.",
     )
 
 
