@@ -1,0 +1,45 @@
+"""Puts the outcome of an A/B test (`holdfast ab run`) into the README: ab_readme.py DIR."""
+
+import sys
+from collections.abc import Sequence
+
+from readme import replace_section
+
+from orchestrator.ab.folder import ab_config, load, lost_shares
+from orchestrator.ab.summary import METRICS, Lift, summarise, verdict_text
+from orchestrator.report.verdict import lift_text
+from orchestrator.store import open_store
+
+
+def main() -> None:
+    """Read the folder, write the section."""
+    store = open_store(sys.argv[1])
+    config, finished = ab_config(store), load(store)
+    summary = summarise([one.trial for one in finished])
+    lost = lost_shares(finished)
+    means = [100 * sum(pair[arm] for pair in lost) / len(lost) for arm in (0, 1)]
+    clicks = summary.whole.control.clicks + summary.whole.treatment.clicks
+    control, treatment = summary.arms
+    text = [
+        f"{len(summary.trials)} trials of {config.days} days, {clicks:,} clicks in all; {control} "
+        f"lost {means[0]:.1f}% of its instances to divergence, {treatment} {means[1]:.1f}%.",
+        "",
+        *(f"- {verdict_text(summary, metric)}" for metric in METRICS),
+        "",
+        *_table("day", summary.days),
+        "",
+        *_table("trial", [*summary.trials, summary.whole]),
+    ]
+    replace_section("ab_test", "\n".join(text))
+
+
+def _table(first: str, lifts: Sequence[Lift]) -> list[str]:
+    rows = [
+        f"| {lift.name} | {lift_text(lift.credible[1])} | {lift_text(lift.credible[0])} |"
+        for lift in lifts
+    ]
+    return [f"| {first} | CPM lift | CTR lift |", "|---|---|---|", *rows]
+
+
+if __name__ == "__main__":
+    main()
