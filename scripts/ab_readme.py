@@ -1,4 +1,7 @@
-"""Puts the outcome of an A/B test (`holdfast ab run`) into the README: ab_readme.py DIR."""
+"""Puts the outcome of an A/B test (`holdfast ab run`) into the README: ab_readme.py DIR [A/A DIR].
+
+The second folder is of a test whose two arms are the same: how far lifts stray by themselves.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 from readme import replace_section
 
 from orchestrator.ab.folder import ab_config, load, lost_shares
-from orchestrator.ab.summary import METRICS, Lift, summarise, verdict_text
+from orchestrator.ab.summary import METRICS, Lift, plain_verdict, summarise, verdict_text
 from orchestrator.report.verdict import lift_text
 from orchestrator.store import open_store
 
@@ -24,13 +27,28 @@ def main() -> None:
         f"{len(summary.trials)} trials of {config.days} days, {clicks:,} clicks in all; {control} "
         f"lost {means[0]:.1f}% of its instances to divergence, {treatment} {means[1]:.1f}%.",
         "",
+        f"**In plain words: {plain_verdict(summary)}**",
+        "",
         *(f"- {verdict_text(summary, metric)}" for metric in METRICS),
         "",
         *_table("day", summary.days),
         "",
         *_table("trial", [*summary.trials, summary.whole]),
     ]
+    if len(sys.argv) > 2:
+        text += ["", _equal_arms(sys.argv[2])]
     replace_section("ab_test", "\n".join(text))
+
+
+def _equal_arms(folder: str) -> str:
+    store = open_store(folder)
+    summary = summarise([one.trial for one in load(store)])
+    listed = [", ".join(f"{lift.observed[i]:+.2f}%" for lift in summary.trials) for i in (0, 1)]
+    return (
+        f"The same with production in both buckets (A/A, {ab_config(store).days} days): lifts of "
+        f"CTR {listed[0]}, of CPM {listed[1]}, where nothing differs but the users and what was "
+        "learnt from them."
+    )
 
 
 def _table(first: str, lifts: Sequence[Lift]) -> list[str]:

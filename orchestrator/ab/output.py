@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from orchestrator.ab.counts import Trial, trials_table
-from orchestrator.ab.summary import METRICS, Lift, Summary, verdict_text
+from orchestrator.ab.summary import METRICS, Lift, Summary, plain_verdict, verdict_text
 from orchestrator.report.output import Output
 from orchestrator.report.page import page
 from orchestrator.report.section import Section
@@ -37,7 +37,7 @@ def tables(summary: Summary) -> list[Table | str]:
     ]
     if len(summary.trials) > 1:
         found.append(_table("by trial", "trial", summary.trials))
-    return [*found, *(verdict_text(summary, metric) for metric in METRICS)]
+    return [*found, plain_verdict(summary), *(verdict_text(summary, m) for m in METRICS)]
 
 
 def data(summary: Summary) -> dict[str, Any]:
@@ -47,6 +47,7 @@ def data(summary: Summary) -> dict[str, Any]:
         "days": [asdict(lift) for lift in summary.days],
         "trials": [asdict(lift) for lift in summary.trials],
         "all": asdict(summary.whole),
+        "verdict": plain_verdict(summary),
         "deciding": {
             metric: asdict(found) | {"basis": summary.basis}
             for metric, found in zip(METRICS, summary.deciding, strict=True)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from orchestrator.ab.bayes import Lifts, credible, generator, lifts, observed
 from orchestrator.ab.counts import Counts, Trial, total
 from orchestrator.report.interval import Interval
@@ -95,6 +97,28 @@ def verdict_text(summary: Summary, metric: str) -> str:
         f"{metric} {where}: {told}; the paper's {paper:+.2f}% lies "
         f"{'inside' if inside else 'outside'} the interval."
     )
+
+
+def plain_verdict(summary: Summary) -> str:
+    """Whether the paper's lifts show, and how far the intervals of single trials can be trusted."""
+    shown = [m for m, found in zip(METRICS, summary.deciding, strict=True) if found.low > 0]
+    if len(shown) == len(METRICS):
+        told = "both of the paper's lifts show here."
+    elif shown:
+        told = f"of the paper's two lifts that of {shown[0]} shows here, the other does not."
+    else:
+        told = "neither of the paper's two lifts shows here."
+    if not summary.between[0].known:
+        return told
+    times = " and ".join(f"{scatter(summary, m):.1f} ({m})" for m in METRICS)
+    return f"{told} Trials differ by {times} times what their credible intervals would have them."
+
+
+def scatter(summary: Summary, metric: str) -> float:
+    """The spread of a lift between trials, as a multiple of what the Bayesian model expects."""
+    index = METRICS.index(metric)
+    expected = [(c.high - c.low) / (2 * 1.96) for c in (t.credible[index] for t in summary.trials)]
+    return float(np.std([t.observed[index] for t in summary.trials], ddof=1) / np.mean(expected))
 
 
 def _lift(name: str, control: Counts, treatment: Counts) -> tuple[Lift, Lifts]:

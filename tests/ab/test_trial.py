@@ -185,6 +185,7 @@ def test_the_analysis_of_counts_decides_by_trials(holdfast: Holdfast, tmp_path: 
     assert code == 0, err
     found = json.loads(out)
     assert found["deciding"]["CTR"]["low"] > 0
+    assert found["verdict"].startswith("both of the paper's lifts show here.")
     assert found["deciding"]["CTR"]["basis"] == "Student's 95% interval over 3 trials"
     assert len(found["days"]) == len(found["trials"]) == 3
     page = (tmp_path / "ab.html").read_text()
@@ -202,6 +203,7 @@ def test_the_report_has_the_ab_section(tmp_path: Path) -> None:
     section = folder.ab_section(store)
     assert section.findings[0].verdict is not None
     assert [len(chart.panels) for chart in section.charts] == [2, 2]
+    assert "neither of the paper's two lifts shows here" not in section.findings[0].text
     by_day, by_trial = section.tables
     assert [row[0].text for row in by_day.rows] == ["1", "2", "3"]
     assert [row[0].text for row in by_trial.rows] == ["seed 1", "seed 2", "seed 3", "all"]

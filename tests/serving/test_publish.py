@@ -220,3 +220,41 @@ def test_a_place_that_fails_is_told_and_does_not_end_the_run(
     assert heard.shown == [0]
     assert len(heard.said) == 2
     assert heard.said[0].startswith("cycle 0 is not published: ")
+
+
+def test_where_champions_go_is_no_matter_of_identity_but_their_arm_must_be_there() -> None:
+    from orchestrator.config import config_hash
+    from orchestrator.config_file import read_config
+
+    plain = read_config(TEXT, "run.yaml")
+    published = read_config(TEXT + "publish: {to: /place, arm: production}\n", "run.yaml")
+    assert config_hash(plain) == config_hash(published)
+    with pytest.raises(InputError, match=r"publish\.arm: must be one of the arms production"):
+        read_config(TEXT + "publish: {to: /place, arm: prod}\n", "run.yaml")
+
+
+def test_the_commands_publish_and_export(
+    run: SmallRun, place: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    from orchestrator import cli
+
+    def holdfast(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["holdfast", *arguments])
+        try:
+            cli.main()
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
+
+    assert holdfast("publish", run.store.uri, place.uri) == 2, "no champion yet"
+    run.play()
+    assert holdfast("publish", run.store.uri, place.uri, "--arm", "x") == 2
+    assert holdfast("publish", run.store.uri, place.uri, "--full") == 0
+    assert numbers(place) == [1]
+    out = tmp_path / "out"
+    assert holdfast("export", place.uri, "--as", "parquet", "--out", str(out)) == 0
+    assert json.loads((out / "model.json").read_text())["version"] == 1
+    assert holdfast("export", place.uri, "--as", "vespa", "--out", str(out)) == 2
+    assert holdfast("serve", str(tmp_path / "nowhere")) == 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.ab.summary import METRICS, PAPER, Lift, Summary, verdict_text
+from orchestrator.ab.summary import METRICS, PAPER, Lift, Summary, plain_verdict, verdict_text
 from orchestrator.report.chart import Axis, Chart, Level, Line, Mark, Numbers, Panel, Span, span_of
 from orchestrator.report.interval import Interval
 from orchestrator.report.section import Cell, Grid, Section, number
@@ -20,7 +20,8 @@ def ab(summary: Summary, lost: Sequence[tuple[float, float]] = ()) -> Section:
         Statement(f"the {metric} lift is above zero", above(found))
         for metric, found in zip(METRICS, summary.deciding, strict=True)
     ]
-    text = f"{treatment} against {control}: " + " ".join(verdict_text(summary, m) for m in METRICS)
+    told = [plain_verdict(summary), *(verdict_text(summary, metric) for metric in METRICS)]
+    text = f"{treatment} against {control}: {' '.join(told)}"
     return Section(
         key="ab",
         title="Online A/B test",
@@ -62,7 +63,7 @@ def _posterior(metric: str, draws: Numbers, found: Interval) -> Panel:
     marks: tuple[Mark, ...] = (
         Span("95%", found.low, found.high),
         Line(metric, METRICS.index(metric), (edges[1:] + edges[:-1]) / 2, density),
-        Level("none", 0.0, along="y"),
+        Level("", 0.0, along="y"),
         Level("the paper's", PAPER[metric], along="y"),
     )
     x = Axis(f"{metric} lift, %", low, high)
@@ -82,7 +83,7 @@ def _by_day(summary: Summary) -> Chart:
                 metric,
                 Axis("day", days.min() - 0.5, days.max() + 0.5),
                 Axis(f"{metric} lift, %", low, high),
-                (Line(metric, index, days, values, dots=True), Level("none", 0.0)),
+                (Line(metric, index, days, values, dots=True), Level("", 0.0)),
             )
         )
     return Chart(
