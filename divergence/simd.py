@@ -1,7 +1,8 @@
 """Eight float32 lanes as one numba value: the whole SIMD layer.
 
 `Lanes` is LLVM's `<8 x float>`, one AVX register (or two SSE/NEON ones), and every operation here
-is one IEEE operation on each lane, so results are the same bits on every CPU. LLVM neither
+is one IEEE operation on each lane, so results are the same bits on every CPU (inside the kernels,
+subnormal numbers count as zero). LLVM neither
 reorders nor contracts them: what is written is what runs. Arrays are flat float32; `load` and
 `store` take an element offset, need no alignment and check no bounds.
 
@@ -10,6 +11,7 @@ Deliberately absent: masks, gathers, other widths and types. Rows are padded to 
 """
 
 import operator
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +22,7 @@ from numba.extending import intrinsic, models, overload, register_model
 
 WIDTH = 8
 
-_F32, _I32 = ir.FloatType(), ir.IntType(32)
+_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VF, _VI = ir.VectorType(_F32, WIDTH), ir.VectorType(_I32, WIDTH)
 
 
@@ -112,6 +114,74 @@ def prefetch(typing: Any, array: Any, offset: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp), codegen
+
+
+# -- subnormal numbers --------------------------------------------------------------------------
+
+_FLUSH = {  # both what goes in and what comes out
+    "x86": 0x8040,  # MXCSR: flush to zero, subnormals are zero
+    "arm": 1 << 24,  # FPCR: flush to zero
+}
+_CPU = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}.get(
+    platform.machine().lower()
+)
+
+
+@intrinsic
+def flush_subnormals(typing: Any) -> Any:
+    """Numbers below 2^-126 are zero from here on; returns what `restore_subnormals` takes.
+
+    A CPU computes with them up to a hundred times slower, and vectors that a penalty has shrunk to
+    nothing are full of them. Of this thread only; CPUs that are neither x86 nor ARM go on as they
+    are.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = _control_word(builder)
+        if _CPU is not None:
+            _set_control_word(builder, builder.or_(word, ir.Constant(word.type, _FLUSH[_CPU])))
+        return word
+
+    return types.uint64(), codegen
+
+
+@intrinsic
+def restore_subnormals(typing: Any, word: Any) -> Any:
+    """Arithmetic is again as it was before `flush_subnormals`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if _CPU is not None:
+            _set_control_word(builder, args[0])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), codegen
+
+
+def _control_word(builder: Any) -> Any:
+    """The floating-point control word, as 64 bits."""
+    if _CPU == "x86":
+        place = cgutils.alloca_once(builder, _I32)
+        _call(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), _untyped(builder, place))
+        return builder.zext(builder.load(place), _I64)
+    return _call(builder, "llvm.aarch64.get.fpcr", _I64) if _CPU == "arm" else ir.Constant(_I64, 0)
+
+
+def _set_control_word(builder: Any, word: Any) -> None:
+    if _CPU == "x86":
+        place = cgutils.alloca_once(builder, _I32)
+        builder.store(builder.trunc(word, _I32), place)
+        _call(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), _untyped(builder, place))
+    else:
+        _call(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), word)
+
+
+def _untyped(builder: Any, pointer: Any) -> Any:
+    return builder.bitcast(pointer, cgutils.voidptr_t)
+
+
+def _call(builder: Any, name: str, result: Any, *args: Any) -> Any:
+    kind = ir.FunctionType(result, [arg.type for arg in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
 
 # -- arithmetic ---------------------------------------------------------------------------------

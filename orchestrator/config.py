@@ -151,6 +151,8 @@ class ArmConfig(Strict):
     rule: AnyRule = RULES["none"](name="none")
     ranges: ArmRanges = ArmRanges()
     start_from: StartFrom | None = None
+    family: str | None = None
+    """The arm of the config that this one was made from by `sustain`."""
 
     @field_validator("name")
     @classmethod
@@ -163,6 +165,17 @@ class ArmConfig(Strict):
     def first_cycle(self) -> int:
         """The first cycle that this arm trains in."""
         return self.start_from.cycle if self.start_from else 0
+
+
+class Sustain(Strict):
+    """A grid of settings that are kept for the whole run, instead of a search.
+
+    Every arm becomes one arm for each setting, with its own line of models.
+    """
+
+    eta0: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
+    alpha: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
+    beta: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
 
 
 class Retention(Strict):
@@ -200,6 +213,7 @@ class RunConfig(StreamConfig):
     """How many; none: until the source ends."""
     model: ModelConfig = ModelConfig()
     search: SearchConfig = SearchConfig()
+    sustain: Sustain | None = None
     arms: tuple[ArmConfig, ...] = Field(min_length=1)
     deadline_s: float | None = Field(default=None, gt=0)
     """Wall-clock budget of a cycle: at its end the best of what is finished wins."""

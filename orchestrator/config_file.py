@@ -13,6 +13,7 @@ from orchestrator.config import Grid, RunConfig, StreamConfig, feature_spec
 from orchestrator.mistakes import Mistake, mistakes_of, read_as, written
 from orchestrator.search import grid_size
 from orchestrator.sources.opening import resolve_spec
+from orchestrator.sustained import sustain_mistakes, sustained
 from orchestrator.yaml_text import Document, dump, override, parse
 
 C = TypeVar("C", bound=StreamConfig)
@@ -43,7 +44,7 @@ def load_stream(path: str, assignments: tuple[str, ...] = ()) -> StreamConfig:
 def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunConfig:
     """The config in `text`. All mistakes come as one InputError, a line each."""
     document = _document(text, name, assignments)
-    return _checked(RunConfig, document, name, arm_mistakes(document.data))
+    return sustained(_checked(RunConfig, document, name, arm_mistakes(document.data)))
 
 
 def config_text(config: StreamConfig) -> str:
@@ -91,7 +92,10 @@ def _whole_mistakes(config: StreamConfig) -> list[Mistake]:
         resolve_spec(config.source, feature_spec(config.features))
     except InputError as error:
         found.append((("features",), str(error)))
-    if isinstance(config, RunConfig) and isinstance(config.search.sampler, Grid):
+    if not isinstance(config, RunConfig):
+        return found
+    found += sustain_mistakes(config)
+    if isinstance(config.search.sampler, Grid):
         instances, points = config.search.instances, grid_size(config)
         if instances > points:
             rule = f"must be at most {points}, the points of the grid, but is {instances}"

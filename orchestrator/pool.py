@@ -36,8 +36,8 @@ GRACE_S = 1.0
 """How long an actor may take to notice that its budget has ended."""
 LOOK_S = 1.0
 MOST_FAILED_STARTS = 5
-PLENTY = 1
-"""Tasks for each actor that must be waiting for an actor to get a second order."""
+SHORT_S = 0.05
+"""An instance so short is worth waiting for in an actor, rather than for an idle one."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,11 @@ class Terms:
 class _Call:
     ref: Any
     order: Order
+    work_s: float
+    """How long it should take once it is begun, as far as that is known."""
     limit_s: float
-    """How long it may take once it is begun."""
-    hung_at: float = math.inf
+    """How long it may take."""
+    began: float = math.inf
 
 
 @dataclass(eq=False)
@@ -73,10 +75,22 @@ class _Actor:
         """The references of the answers it owes."""
         return [call.ref for call in self.calls] if self.ready is None else [self.ready]
 
+    @property
+    def hung_at(self) -> float:
+        """When the order that it works on counts as hung."""
+        return self.calls[0].began + self.calls[0].limit_s + GRACE_S if self.calls else math.inf
+
+    @property
+    def free_at(self) -> float:
+        """When it should be done with all that it has."""
+        if not self.calls:
+            return -math.inf
+        return self.calls[0].began + sum(call.work_s for call in self.calls)
+
     def watch(self) -> None:
         """Time runs for the order that it works on now."""
-        if self.calls and self.calls[0].hung_at == math.inf:
-            self.calls[0].hung_at = time.monotonic() + self.calls[0].limit_s + GRACE_S
+        if self.calls:
+            self.calls[0].began = min(self.calls[0].began, time.monotonic())
 
 
 class Pool:
@@ -163,29 +177,35 @@ class Pool:
     # -- orders ---------------------------------------------------------------------------------
 
     def _give_out(self, rounds: Sequence[ArmRound], deadline: float | None) -> None:
-        """Orders for idle actors; then, while there is plenty, one more for each."""
-        up = [a for a in self._actors if a.ready is None]
+        """Orders for idle actors; then one more for each, those that are free first before others.
+
+        The last of long instances are kept for who is free first indeed.
+        """
+        up = sorted((a for a in self._actors if a.ready is None), key=lambda a: a.free_at)
         for depth in (0, 1):
             for actor in (a for a in up if len(a.calls) == depth):
                 arm = next((r for r in rounds if r.waiting), None)
                 if arm is None:
                     return
                 everywhere = sum(len(r.waiting) for r in rounds)
-                plenty = everywhere > PLENTY * len(up) and not _exact(actor, arm)
-                if plenty if depth else not (len(up) > 1 and arm.shuns(actor)):
+                queued = everywhere > len(up) or (arm.seconds or math.inf) < SHORT_S
+                queued = queued and not _exact(actor, arm)
+                if queued if depth else not (len(up) > 1 and arm.shuns(actor)):
                     count = batch_size(arm.waiting, everywhere, len(up), arm.seconds)
                     self._send(actor, arm, count, deadline)
 
     def _send(self, actor: _Actor, arm: ArmRound, count: int, deadline: float | None) -> None:
         now = time.monotonic()
         limit_s = silence_s(count, arm.seconds, arm.events, self._terms.patience_s)
-        wait_s = max(actor.calls[0].hung_at - now, 0.0) if actor.calls else 0.0
+        wait_s = max(actor.hung_at - now, 0.0) if actor.calls else 0.0
         left_s = math.inf if deadline is None else deadline - now
         budget_s = min(wait_s + limit_s, left_s)
         order = arm.take(count, budget_s, actor.orders)
         actor.orders += 1
         parts = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
-        actor.calls.append(_Call(actor.handle.train.remote(order, *parts), order, limit_s))
+        work_s = count * (arm.seconds or 0.0)
+        ref = actor.handle.train.remote(order, *parts)
+        actor.calls.append(_Call(ref, order, work_s, limit_s))
         actor.watch()
 
     def _end_calls(self, rounds: Sequence[ArmRound]) -> None:
@@ -253,7 +273,7 @@ class Pool:
 
     def _look_after(self, rounds: Mapping[str, ArmRound]) -> None:
         now = time.monotonic()
-        for actor in [a for a in self._actors if a.calls and a.calls[0].hung_at < now]:
+        for actor in [a for a in self._actors if a.hung_at < now]:
             self._lose(actor, "its process hung", rounds)
         if any(a.ready is None for a in self._actors):
             self._alone_since = now

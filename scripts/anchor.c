@@ -121,6 +121,8 @@ int64_t train(int64_t events, const uint8_t *click, const int32_t *user_row, con
     for (int i = 0; i < PAD(COORDINATES) + 24; i++) dense[i] = 1;
     for (int i = 0; i < K + A; i++) inverse[i] = i < K ? 1.0f / D : 1.0f / N;
     double bias = bias_state[0], bias_sum = bias_state[1];
+    unsigned control = _mm_getcsr();
+    _mm_setcsr(control | 0x8040); /* subnormal numbers are zero */
     v8 eta0 = all(s->eta0), alpha = all(s->alpha), beta = all(s->beta);
     float suspect = s->tau * s->tau * 0.9999f;
     int64_t i, bad = -1;
@@ -216,5 +218,6 @@ int64_t train(int64_t events, const uint8_t *click, const int32_t *user_row, con
     }
     bias_state[0] = bias, bias_state[1] = bias_sum;
     for (*loss = 0, i = 0; i < events; i += 8) *loss += sum(softplus(ld(margin + i)));
+    _mm_setcsr(control);
     return bad;
 }

@@ -232,6 +232,8 @@ class Work:
         self.ads = slots(rng, events, a, ads)
         self.tables = tables(rng, self.shape, k * 200, a * ads)
         self.buffers = Buffers()
+        self.trained: list[Any] = []
+        """What the last run made of the tables, and its margins."""
 
     def ours(self, rule: str, reference: bool) -> Run:
         """Our kernel with this rule."""
@@ -246,6 +248,7 @@ class Work:
                               len(self.click), margin, CONSTANTS)  # fmt: skip
             total_loss(margin, len(self.click), CONSTANTS)
             seconds = time.perf_counter() - begin
+            self.trained = [*own, margin[: len(self.click)]]
             assert bad == -1
             return seconds
 
@@ -266,6 +269,7 @@ class Work:
             begin = time.perf_counter()
             bad = function(ctypes.c_int64(len(self.click)), *pointers)
             seconds = time.perf_counter() - begin
+            self.trained = [*own, margin[: len(self.click)]]
             assert bad == -1
             return seconds
 

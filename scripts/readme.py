@@ -4,7 +4,8 @@ import io
 import sys
 from pathlib import Path
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 
 
 def replace_section(name: str, text: str) -> None:

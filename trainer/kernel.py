@@ -2,7 +2,8 @@
 
 For each event: mix the values' vectors into features, features into the user's and the ad's
 vector, score, and walk the gradient back; then AdaGrad's sums, the powers, the step, the check
-against tau and the rule's dual step. Everything is float32 lanes but the bias (float64).
+against tau and the rule's dual step. Everything is float32 lanes but the bias (float64), and
+subnormal numbers are zero.
 
 A sum is a compensated pair, since a float32 sum stops growing after some 1e7 small steps. Powers
 are half of the work: they run over one dense buffer of all touched coordinates, in which a row's
@@ -17,7 +18,17 @@ from numpy.typing import NDArray
 from divergence.jit import inlined, jit
 from divergence.lanemath import exp, f32, softplus_lanes
 from divergence.rules.hooks import ascend, gradient_limit, pull
-from divergence.simd import WIDTH, item, lane_sum, load, put, splat, store
+from divergence.simd import (
+    WIDTH,
+    flush_subnormals,
+    item,
+    lane_sum,
+    load,
+    put,
+    restore_subnormals,
+    splat,
+    store,
+)
 from trainer.geometry import PARTS
 from trainer.stages import (
     SLACK,
@@ -101,6 +112,7 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
     softplus(margin). An instance has diverged when a step leaves an entry |v| >= tau or not
     finite; the tables are left as that step made them.
     """
+    control = flush_subnormals()
     u_start, u_row, u_feature, u_weight = users
     a_start, a_row, _, a_weight = ads
     user, ad, user_mu, ad_mu, bias_state = tables
@@ -112,6 +124,7 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
     alpha, beta = splat(f32(rates.alpha)), splat(f32(rates.beta))
     single = shape.user_slots > 0  # a constant: the branches below cost nothing
     even = single and gradient_limit(rule) == np.inf
+    diverged = -1
     for i in range(first, last):
         u0, u1 = slots(u_start, i, shape.user_slots)
         a0, a1 = slots(a_start, i, shape.ad_slots)
@@ -184,15 +197,17 @@ def train_block(click, users, ads, tables, shape, rates, rule, first, last, marg
         write_back(u_row, u0, 0, n_u, user_mu, mu)
         write_back(a_row, a0, n_u, n, ad_mu, mu)
         if hit_u or hit_a or not np.isfinite(bias):
-            bias_state[0], bias_state[1] = bias, bias_sum
-            return i
+            diverged = i
+            break
     bias_state[0], bias_state[1] = bias, bias_sum
-    return -1
+    restore_subnormals(control)
+    return diverged
 
 
 @jit
 def predict_block(users, ads, tables, shape, logits):
     """The logit of every event, from tables that stay as they are but for the scratch rows."""
+    control = flush_subnormals()
     u_start, u_row, u_feature, u_weight = users
     a_start, a_row, _, a_weight = ads
     user, ad, user_mu, ad_mu, bias = tables
@@ -217,6 +232,7 @@ def predict_block(users, ads, tables, shape, logits):
         user_vector(user, vectors.where, shape, vectors.user)
         dot = ad_vector(ad, at, weight, n_u, n, vectors.user, vectors.ad, shape)
         logits[i] = f32(bias[0]) + dot
+    restore_subnormals(control)
 
 
 @jit

@@ -20,6 +20,8 @@ from orchestrator.commands.options import json_option
               help="Train N aborted instances of each run again, to show their vectors; they are "
               "kept for later reports.")  # fmt: skip
 @click.option("--ab", "ab_folder", metavar="DIR", help="Add the A/B test that `ab run` left there.")
+@click.option("--abort", "asked", metavar="ARM:CYCLE:INSTANCE", multiple=True,
+              help="Likewise this aborted instance; may be given several times.")  # fmt: skip
 @json_option
 def command(
     runs: tuple[str, ...],
@@ -28,6 +30,7 @@ def command(
     challenger: str | None,
     aborts: int,
     ab_folder: str | None,
+    asked: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write report.html, figures/ and tables of one or several runs, and show a summary.
@@ -37,7 +40,7 @@ def command(
     from rich.console import Console
 
     from orchestrator.ab.folder import ab_section
-    from orchestrator.report.aborts import kept
+    from orchestrator.report.aborts import asked_for, kept
     from orchestrator.report.load import load_runs
     from orchestrator.report.output import Output
     from orchestrator.report.terminal import summary, summary_data
@@ -46,10 +49,10 @@ def command(
 
     loaded = load_runs(runs)
     output = Output(out or (runs[0] if len(set(runs)) == 1 else "report"))
-    if aborts:
+    if aborts or asked:
         from orchestrator.report.retrain import keep_aborts  # loads the kernels
 
-        for line in keep_aborts(loaded.runs, aborts, output):
+        for line in keep_aborts(loaded.runs, aborts, list(map(asked_for, asked)), output):
             click.echo(f"holdfast: {line}", err=True)
     aborted = kept(open_store(output.uri), loaded.runs)
     tests = [] if ab_folder is None else [ab_section(open_store(ab_folder))]

@@ -45,6 +45,11 @@ def command(
     config = load_config(config_path, assignments)
     store = open_store(out or f"runs/{Path(config_path).stem}")
     start = prepare(store, config, must_exist=resume)
+    if config.cycles is not None and start.cycle >= config.cycles:
+        for message in start.messages:
+            click.echo(message)
+        click.echo(f"complete with {start.cycle} cycles in {store.uri}")
+        return
     if address is None:
         local_environment()
     from orchestrator.ray_start import started_ray  # slow to load, and reads the environment
@@ -67,17 +72,24 @@ def command(
 @contextmanager
 def _two_stage_stop(view: View) -> Iterator[threading.Event]:
     """The first Ctrl-C (or SIGTERM) sets the event, the second raises KeyboardInterrupt."""
-    stop = threading.Event()
+    stop, over = threading.Event(), threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        view.say("stopping after this cycle's commit; once more to stop at once")
 
+    def tell() -> None:  # not in the handler, which may have interrupted another print
+        stop.wait()
+        if not over.is_set():
+            view.say("stopping after this cycle's commit; once more to stop at once")
+
+    threading.Thread(target=tell, daemon=True).start()
     before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        over.set()
+        stop.set()

@@ -13,8 +13,10 @@ from io import BytesIO
 import pandas as pd
 import pyarrow.parquet as pq
 
+from divergence.errors import InputError
 from orchestrator.report.load import Run
 from orchestrator.store import Store, read
+from trainer.outcome import Status
 
 NAME = re.compile(r"(?P<arm>.+)-cycle-(?P<cycle>\d{6})-instance-(?P<instance>\d+)\.parquet")
 
@@ -49,6 +51,30 @@ def abort_in(name: str) -> AbortId | None:
     if found is None:
         return None
     return AbortId(found["arm"], int(found["cycle"]), int(found["instance"]))
+
+
+def asked_for(text: str) -> AbortId:
+    """The instance that ARM:CYCLE:INSTANCE means."""
+    arm, *numbers = text.rsplit(":", 2)
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        raise InputError(f"--abort {text}: must be ARM:CYCLE:INSTANCE, as production:12:3")
+    return AbortId(arm, int(numbers[0]), int(numbers[1]))
+
+
+def found_in(runs: Sequence[Run], which: AbortId) -> list[Run]:
+    """The runs in which this instance diverged; InputError where there is none."""
+    found = []
+    for run in runs:
+        records = (r for r in run.records.get(which.arm, ()) if r.cycle == which.cycle)
+        outcomes = (o for record in records for o in record.outcomes)
+        if any(o.instance == which.instance and o.status is Status.DIVERGED for o in outcomes):
+            found.append(run)
+    if not found:
+        raise InputError(
+            f"--abort {which.arm}:{which.cycle}:{which.instance}: in no run has this instance "
+            "diverged; instances.csv lists those that have"
+        )
+    return found
 
 
 def choose(instances: pd.DataFrame, most: int) -> list[AbortId]:

@@ -15,13 +15,15 @@ from orchestrator.report.sections.rules import rules
 from orchestrator.report.sections.scatter import scatter
 from orchestrator.report.sections.seeds import seeds
 from orchestrator.report.sections.space import space
+from orchestrator.report.sections.stability import stability
 from orchestrator.report.study import Study
 
 
 def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ...]:
     """What can be shown of these runs; of runs without cycles, the bound alone."""
+    sustained, study = stability(study), study.searching
     if not study.shown:
-        return (bound(study),)
+        return tuple(map(_drawable, [sustained] if sustained else [bound(study)]))
     found = (
         retained(study),
         seeds(study),
@@ -31,6 +33,7 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
         scatter(aborts),
         bound(study),
         rules(study),
+        sustained,
         losses(study),
         space(study),
     )

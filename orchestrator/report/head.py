@@ -62,7 +62,7 @@ def _faults(study: Study, refused: Sequence[str]) -> str:
 def _tiles(study: Study) -> str:
     """The retained fractions of the arms compared."""
     rows = []
-    for run in study.shown:
+    for run in study.searching.shown:
         tiles = []
         pair = study.main_pair(run)
         where = f" · {run.name}" if len(study.shown) > 1 else ""

@@ -16,7 +16,7 @@ READERS = 16
 """Records asked for at a time: an object store answers each after some milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """A run: every record that can be read, oldest first, and a line for each that cannot."""
 
@@ -26,6 +26,11 @@ class Run:
     records: Mapping[str, tuple[CycleRecord, ...]]
     """By arm, in the order of the config; an arm may have none."""
     faults: tuple[str, ...]
+
+    @property
+    def sustained(self) -> bool:
+        """Whether its arms keep their settings, instead of searching."""
+        return all(arm.family is not None for arm in self.config.arms)
 
     @property
     def cycles(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from divergence.errors import InputError
 from orchestrator.replay import vectors_at_end
-from orchestrator.report.aborts import AbortId, choose
+from orchestrator.report.aborts import AbortId, choose, found_in
 from orchestrator.report.frames import instances_frame
 from orchestrator.report.load import Run
 from orchestrator.report.output import Output
@@ -12,18 +12,22 @@ from orchestrator.report.write import parquet
 from orchestrator.store import open_store
 
 
-def keep_aborts(runs: Sequence[Run], most: int, output: Output) -> list[str]:
-    """Train up to `most` aborts of each run again and keep their vectors beside the report.
+def keep_aborts(
+    runs: Sequence[Run], most: int, asked: Sequence[AbortId], output: Output
+) -> list[str]:
+    """Train aborts again and keep their vectors beside the report: those asked for, and `most` more
+    of each run.
 
     Returns a line for each that could not be: its events are gone, say.
     """
+    chosen = [(run, which) for which in asked for run in found_in(runs, which)]
+    chosen += [(run, which) for run in runs for which in choose(instances_frame([run]), most)]
     refused = []
-    for run in runs:
-        for which in choose(instances_frame([run]), most):
-            try:
-                keep_abort(run, which, output)
-            except InputError as error:
-                refused.append(f"{run.name}: {error}")
+    for run, which in dict.fromkeys(chosen):
+        try:
+            keep_abort(run, which, output)
+        except InputError as error:
+            refused.append(f"{run.name}: {error}")
     return refused
 
 

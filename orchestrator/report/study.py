@@ -1,7 +1,7 @@
 """Runs in the form that all sections of the report look at: frames, pairs of arms, periods."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
@@ -83,6 +83,11 @@ class Study:
     def shown(self) -> tuple[Run, ...]:
         """The runs that have cycles."""
         return tuple(run for run in self.runs if run.cycles)
+
+    @cached_property
+    def searching(self) -> "Study":
+        """The runs with a search: those that sustain settings have hundreds of arms and none."""
+        return replace(self, runs=tuple(run for run in self.runs if not run.sustained))
 
     def titled(self, run: Run, text: str = "") -> str:
         """A panel's title, with the run's name where there are several."""

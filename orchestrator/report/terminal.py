@@ -29,8 +29,8 @@ def summary(study: Study, sections: Sequence[Section], refused: Sequence[str]) -
     """All of it, for a terminal or plain lines."""
     parts: list[RenderableType] = [Text(run_line(run)) for run in study.runs]
     parts += [Text(line, style="red") for line in faults(study, refused)]
-    if study.shown:
-        parts.append(_arms(study))
+    if study.searching.shown:
+        parts.append(_arms(study.searching))
     for section in sections:
         verdict, told = over_runs(section.findings)
         if verdict is not None:

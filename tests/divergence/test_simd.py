@@ -18,6 +18,7 @@ from divergence.simd import (
     converted,
     first_lane,
     floats,
+    flush_subnormals,
     fma,
     int_splat,
     item,
@@ -28,6 +29,7 @@ from divergence.simd import (
     padded,
     prefetch,
     put,
+    restore_subnormals,
     smaller,
     splat,
     store,
@@ -269,3 +271,26 @@ def test_every_operation_is_named_and_explained() -> None:
     for name in simd.__all__:
         assert getattr(simd, name) is not None
     assert set(simd.__all__) <= set(dir(simd))
+
+
+@njit
+def halved(numbers: Floats, out: Floats) -> None:
+    store(out, 0, load(numbers, 0) * splat(np.float32(0.5)))
+
+
+@njit
+def halved_and_flushed(numbers: Floats, out: Floats) -> None:
+    control = flush_subnormals()
+    halved(numbers, out)
+    restore_subnormals(control)
+
+
+def test_subnormal_numbers_are_zero_while_they_are_flushed_and_no_longer() -> None:
+    tiny = np.finfo(np.float32).tiny
+    numbers = np.array([tiny, tiny / 4, 1, 2 * tiny, 0, -tiny, -tiny / 4, 8], np.float32)
+    kept, flushed = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    halved_and_flushed(numbers, flushed)
+    assert flushed.tolist() == [0, 0, 0.5, tiny, 0, 0, 0, 4]
+    halved(numbers, kept)
+    assert kept.tolist() == (numbers / 2).tolist()
+    assert np.float32(tiny) / 2 > 0, "this thread computes with them again"

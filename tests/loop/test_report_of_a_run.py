@@ -6,7 +6,8 @@ from click.testing import CliRunner
 from loops import go, records, small
 
 from orchestrator.cli import holdfast
-from orchestrator.report.aborts import abort_in
+from orchestrator.report.aborts import AbortId, abort_in
+from trainer.outcome import Status
 
 
 def report(where: Path, *options: str) -> str:
@@ -36,6 +37,21 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
         worst = vectors[(vectors["feature"] == lost.feature) & (vectors["value"] == lost.value)]
         assert worst["norm"].item() == pytest.approx(lost.norm, nan_ok=True)
     assert "Vectors just before an abort" in report(where)  # they are kept
+    lost = [
+        (r.arm, r.cycle, o.instance)
+        for arm in ("l2", "entropic")
+        for r in records(where, arm)
+        for o in r.outcomes
+        if o.status is Status.DIVERGED
+    ]
+    known = {abort_in(file.name) for file in kept}
+    arm, cycle, instance = next(one for one in lost if AbortId(*one) not in known)
+    report(where, "--abort", f"{arm}:{cycle}:{instance}")
+    assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).file).exists()
+    for asked, rule in (("x:1:1", "in no run has this instance"), ("x", "must be ARM:CYCLE:")):
+        refused = CliRunner().invoke(holdfast, ["report", str(where), "--abort", asked])
+        assert refused.exit_code != 0
+        assert rule in str(refused.exception or refused.output)
 
 
 def test_a_run_that_goes_on_can_be_reported(tmp_path: Path) -> None:

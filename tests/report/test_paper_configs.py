@@ -1,5 +1,6 @@
 """The configs that reproduce the paper: read, and of the shape that the report looks for."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from orchestrator.config_file import load_config
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from reproduce import EXPERIMENTS, planned
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 NAMES = (
@@ -49,8 +53,17 @@ def test_sizes_are_as_in_production() -> None:
     for given, days in ((week, 7), (lift, 14)):
         start = given.arms[1].first_cycle
         assert given.cycles == start + days * 96
-        assert given.search.instances >= 32
-        assert given.source.model_dump()["events_per_cycle"] >= 20_000
+    assert week.search.instances >= 32
+    assert week.source.model_dump()["events_per_cycle"] >= 20_000
+
+
+def test_every_planned_run_has_a_sound_config_of_its_own() -> None:
+    plan = planned((1, 2, 3), ())
+    assert len({run.name for run in plan}) == len(plan) >= 3 * len(EXPERIMENTS)
+    for run in plan:
+        given = load_config(str(CONFIGS / f"{run.experiment.config}.yaml"), run.sets)
+        assert run.name.endswith(f"-{given.seed}")
+        assert getattr(given.source, "seed", given.seed) == given.seed
 
 
 def test_sweeps_are_found() -> None:

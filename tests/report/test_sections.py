@@ -11,9 +11,11 @@ from made_up import ARMS, config, records
 
 from divergence.errors import InputError
 from orchestrator.config import RunConfig
+from orchestrator.config_file import read_config
 from orchestrator.record import CycleRecord
 from orchestrator.report.aborts import Abort, AbortId, abort_in, choose
 from orchestrator.report.assemble import sections_of
+from orchestrator.report.chart import Line
 from orchestrator.report.load import Loaded, Run
 from orchestrator.report.output import Output
 from orchestrator.report.section import Section
@@ -54,6 +56,52 @@ def test_what_the_paper_says_is_found_where_it_is_so(day_run: Run) -> None:
     assert found["retained"] is Verdict.AGREES
     assert found["norms"] is Verdict.AGREES
     assert found["lift"] is Verdict.AGREES
+
+
+GRID = "{eta0: [1, 3, 10], alpha: [3], beta: [0.4, 0.8]}"
+
+
+def sustained_run(stable: dict[str, float]) -> Run:
+    """A run of kept settings; each family loses every cycle above its largest stable eta0."""
+    text = (
+        "source: simulator\nsustain: " + GRID + "\narms:\n"
+        "  - {name: production, rule: {name: l2, lam: 0.001}}\n"
+        "  - {name: ours, rule: {name: entropic, rho: 1, dual_step: 1}}\n"
+    )
+    given = read_config(text, "run.yaml")
+    hot = {
+        arm.name: 1e9 if arm.ranges.eta0.choice[0] > stable[arm.family] else 0.0  # type: ignore
+        for arm in given.arms
+    }
+    return run_of(given, records(given, 8, loss=hot))
+
+
+def test_the_edge_of_stability_is_found_and_compared() -> None:
+    better = sustained_run({"production": 1, "ours": 3})
+    (only,) = sections_of(Study((better,)))
+    assert only.findings[0].verdict is Verdict.AGREES
+    assert "beta 0.4: 1 and 3" in only.findings[0].text
+    assert "2 of the settings" in only.findings[0].text
+    table = {row[0].text: row for row in only.tables[0].rows}
+    assert [cell.text for cell in table["ours"][1:4]] == ["3", "3", "67%"]
+    assert table["production"][4].text == "0", "its other settings are lost from the first cycle"
+    assert verdict("stability", sustained_run({"production": 3, "ours": 1})) is Verdict.DISAGREES
+    assert verdict("stability", sustained_run({"production": 3, "ours": 3})) is Verdict.DISAGREES
+
+
+def test_nothing_stable_is_an_edge_below_the_grid() -> None:
+    run = sustained_run({"production": 0, "ours": 10})
+    chart = section("stability", run).charts[0]
+    lines = {mark.name: mark.y for mark in chart.panels[0].marks if isinstance(mark, Line)}
+    assert (lines["production"] < 1).all()
+    assert "beta 0.4: 0 and 10" in section("stability", run).findings[0].text
+
+
+def test_a_map_stands_beside_runs_that_search(day_run: Run) -> None:
+    both = Study((day_run, sustained_run({"production": 1, "ours": 3})))
+    keys = [one.key for one in sections_of(both)]
+    assert {"retained", "stability"} <= set(keys)
+    assert [finding.run for finding in section("retained", *both.runs).findings] == ["day"]
 
 
 def test_the_opposite_is_found_where_it_is_so() -> None:

@@ -240,6 +240,19 @@ def test_numbers_without_a_unit(tmp_path: Path) -> None:
             assert "source.timestamp.unit" in text
 
 
+def test_times_that_tell_their_unit_and_are_given_another(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    times = pa.array([1, 2], pa.timestamp("us", "UTC"))
+    pq.write_table(
+        pa.table({"timestamp": times, "click": [0, 1], "age": [1, 1], "ad": [1, 2]}), path
+    )
+    text = one_line(lambda: source(path, timestamp={"unit": "ms"}, cut={"events": 2}).events(0))
+    assert text == (
+        f"{path}: times of type timestamp[us, tz=UTC] tell their unit: leave "
+        "source.timestamp.unit out, which is 'ms'"
+    )
+
+
 def test_a_headerless_file_with_and_without_names(tmp_path: Path) -> None:
     path = tmp_path / "e.csv"
     path.write_text(csv_text(rows(2)).removeprefix(HEADER))

@@ -96,6 +96,14 @@ def test_texts_are_numbers_or_not_as_python_has_it(texts: list[str]) -> None:
         assert bad == (not parsed and text.strip() != "")
 
 
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.binary(), pa.list_(pa.int64())])
+def test_what_cannot_be_a_number_is_told_apart_from_nothing(kind: pa.DataType) -> None:
+    filled = {"timestamp[us]": 1, "binary": b"x"}.get(str(kind), [1])
+    found = numbers_of(pa.array([filled, None], kind))
+    assert found.unparsable.tolist() == [True, False]
+    assert np.isnan(found.values).all()
+
+
 def test_lists_from_delimited_text_with_weights(tmp_path: Path) -> None:
     spec = FeatureSpec((Feature("age"),), (Feature("tags", True, "w"),), timestamp=None)
     text = "click,age,tags,w\n0,1,a|b,0.5|1\n1,1,,\n0,1,c,2\n0,1,c,x\n0,1,c|d,2\n"

@@ -25,9 +25,10 @@ class Numbers:
 def numbers_of(column: pa.Array) -> Numbers:
     """The numbers of a column of numbers, booleans or texts. The empty text is missing."""
     if not is_text(column.type):
-        if pa.types.is_nested(column.type):
+        try:
+            return Numbers(_floats(column), np.zeros(len(column), dtype=bool))
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # lists, times, bytes
             return _none_of(column)
-        return Numbers(_floats(column), np.zeros(len(column), dtype=bool))
     try:
         return Numbers(_floats(column), np.zeros(len(column), dtype=bool))
     except pa.ArrowInvalid:

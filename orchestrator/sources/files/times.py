@@ -39,7 +39,12 @@ class Times:
 
 def times_of(column: pa.Array, rule: Timestamp) -> Times:
     """The times of a column. Raises `InputError` where their unit has to be told."""
-    text = is_text(column.type)
+    text, temporal = is_text(column.type), pa.types.is_temporal(column.type)
+    if rule.unit is not None and temporal:
+        raise InputError(
+            f"times of type {column.type} tell their unit: leave source.timestamp.unit "
+            f"out, which is {rule.unit!r}"
+        )
     if rule.unit is not None:
         values, zoned = _epoch(column, PER_UNIT[rule.unit]), None
     elif pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):

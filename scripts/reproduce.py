@@ -1,0 +1,124 @@
+"""Runs everything behind the README's results, then writes a report of each experiment.
+
+Hours on two cores. Stopped or cut off, the same command goes on where it was: runs resume from
+their journals, and finished ones are passed over. `scripts/results.py` puts the outcome into the
+README.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parent.parent
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+SEEDS = (1, 2, 3)
+ABORTS = 4
+"""Aborted instances of each run that are trained again for the scatter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A config that is run with several seeds, on each of these presets of the simulator."""
+
+    name: str
+    config: str
+    presets: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    """What it sets in the config."""
+
+    def runs(self, seed: int) -> Iterator["Run"]:
+        """Its runs with this seed."""
+        if not self.presets:
+            yield Run(self, f"{self.name}-{seed}", (f"seed={seed}", *self.changes))
+        for preset in self.presets:
+            sets = (f"seed={seed}", f"source.seed={seed}", f"source.preset={preset}")
+            yield Run(self, f"{self.name}-{preset}-{seed}", (*sets, *self.changes))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: its folder's name, and what it changes in the config."""
+
+    experiment: Experiment
+    name: str
+    sets: tuple[str, ...]
+
+    def command(self, out: Path) -> list[str]:
+        """The command that begins it, and goes on with it."""
+        sets = [part for one in self.sets for part in ("--set", one)]
+        config = f"configs/{self.experiment.config}.yaml"
+        return [HOLDFAST, "run", config, "--out", str(out / self.name), *sets]
+
+
+BOTH = ("stormy", "calm")
+WIDE = ("search.sampler.spread.eta0=30", "cycles=360")
+"""Half a week of wider draws: how many instances a cycle loses is above all a matter of how far
+they are drawn from the champion, and the paper does not tell how far production draws."""
+EXPERIMENTS = (
+    Experiment("week", "paper-week", BOTH),
+    Experiment("movielens", "paper-movielens"),
+    Experiment("map", "stability-map", ("stormy",)),
+    Experiment("rules", "rules", ("stormy",)),
+    Experiment("rho", "rho-search", ("stormy",)),
+    Experiment("duel", "entropic-vs-euclidean", ("stormy",)),
+    Experiment("lift", "paper-lift", BOTH),
+    Experiment("wide", "paper-week", ("stormy",), WIDE),
+)
+
+
+def planned(seeds: tuple[int, ...], only: tuple[str, ...]) -> list[Run]:
+    """All runs, the stormy market before the calm one."""
+    wanted = [one for one in EXPERIMENTS if not only or one.name in only]
+    runs = [run for one in wanted for seed in seeds for run in one.runs(seed)]
+    return sorted(runs, key=lambda run: "calm" in run.name)
+
+
+@click.command()
+@click.option("--out", default="runs/paper", show_default=True, type=click.Path(path_type=Path),
+              help="Folder of the runs and reports.")  # fmt: skip
+@click.option("--seeds", default=len(SEEDS), show_default=True, type=click.IntRange(min=1),
+              help="How many seeds: 1, 2, ...")  # fmt: skip
+@click.option("--only", multiple=True, type=click.Choice([one.name for one in EXPERIMENTS]),
+              help="Only these experiments.")  # fmt: skip
+@click.option("--list", "listed", is_flag=True, help="Show the commands, run nothing.")
+def main(out: Path, seeds: int, only: tuple[str, ...], listed: bool) -> None:
+    """Run every experiment of the paper and the stability map; resumable."""
+    runs = planned(tuple(range(1, seeds + 1)), only)
+    if listed:
+        for run in runs:
+            click.echo(" ".join(["holdfast", *run.command(out)[1:]]))
+        return
+    if any(run.experiment.name == "movielens" for run in runs):
+        _call([HOLDFAST, "data", "fetch", "movielens-100k"])
+    began = time.monotonic()
+    for number, run in enumerate(runs, 1):
+        minutes = (time.monotonic() - began) / 60
+        click.secho(f"[{number}/{len(runs)}, {minutes:.0f} min] {run.name}", bold=True)
+        _call(run.command(out))
+    for experiment in dict.fromkeys(run.experiment for run in runs):
+        folders = [str(out / run.name) for run in runs if run.experiment is experiment]
+        aborts = ["--aborts", str(ABORTS)] if experiment.name in ("week", "movielens") else []
+        where = ["--out", str(out / f"report-{experiment.name}")]
+        click.secho(f"report of {experiment.name}", bold=True)
+        _call([HOLDFAST, "report", *folders, *aborts, *where])
+    click.echo(f"done; for the README: python scripts/results.py {out}")
+
+
+def _call(command: list[str]) -> None:
+    """Run a command to its end; where it fails, end as it did."""
+    try:
+        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    except KeyboardInterrupt:
+        code = 130
+    if code:
+        click.echo("not done; the same command goes on where this one ended", err=True)
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Puts the outcome of `scripts/reproduce.py` into the README: claims, verdicts, pictures.
+
+Verdicts and numbers come from the runs. The explanations below were written after the runs, by
+people who looked at them; each is shown only where the claim did not agree.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+from readme import ROOT, replace_section
+from reproduce import EXPERIMENTS, SEEDS, planned
+
+from divergence.errors import InputError
+from orchestrator.report.chart import Chart
+from orchestrator.report.load import load_runs
+from orchestrator.report.picture import svg
+from orchestrator.report.section import Grid, Section
+from orchestrator.report.verdict import Verdict, over_runs
+from orchestrator.report.write import Report, compute
+
+PICTURES = Path("scripts/results")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section of an experiment's report, with what of it the README shows."""
+
+    experiment: str
+    section: str
+    heading: str
+    chart: str | None = None
+    table: bool = False
+    explanation: str = ""
+
+
+PARTS = (
+    Part("week", "retained", "A week of cycles", chart="retained"),
+    Part("week", "norms", "How large the vectors become"),
+    Part("wide", "retained", "Wider draws (eta0 times or divided by up to 30)", chart="retained"),
+    Part("lift", "lift", "Two weeks of lift", chart="lift"),
+    Part("duel", "entropic-euclidean", "Entropic against Euclidean"),
+    Part("rho", "bound", "The bound and its k", chart="k-search"),
+    Part("rules", "rules", "Every rule", table=True),
+    Part("map", "stability", "The edge of stability", chart="edge-of-stability", table=True),
+    Part("movielens", "retained", "MovieLens 100K"),
+    Part("movielens", "lift", "MovieLens 100K: lift"),
+)
+
+
+@click.command()
+@click.argument("runs", default="runs/paper", type=click.Path(path_type=Path))
+def main(runs: Path) -> None:
+    """Regenerate the README's results from RUNS, the folder of scripts/reproduce.py."""
+    reports = {one.name: _report(runs, one.name) for one in EXPERIMENTS}
+    text = [line for part in PARTS for line in _told(part, reports[part.experiment])]
+    replace_section("results", "\n".join(text))
+
+
+def _report(folder: Path, experiment: str) -> Report | None:
+    """The report of an experiment's runs, as far as they are; None where there are none."""
+    names = [run.name for run in planned(SEEDS, (experiment,))]
+    there = [str(folder / name) for name in names if (folder / name / "config.yaml").exists()]
+    try:
+        return compute(load_runs(there)) if there else None
+    except InputError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _told(part: Part, report: Report | None) -> Iterator[str]:
+    section = _section(part, report)
+    yield f"#### {part.heading}\n"
+    if report is None or section is None:
+        yield "Not run yet.\n"
+        return
+    verdict, count = over_runs(section.findings)
+    yield f"The paper: {section.claim[0].lower()}{section.claim[1:]}"
+    yield f"**Here: {verdict.value if verdict else 'no claim to judge'}** {count}".rstrip() + "\n"
+    several = len(report.study.shown) > 1
+    for finding in section.findings:
+        name = f"{finding.run}: " if several else ""
+        yield f"- {name}{finding.text}" + (f" *{finding.verdict.value}*" if finding.verdict else "")
+    yield ""
+    if verdict is not Verdict.AGREES and part.explanation:
+        yield f"Why, as far as we can tell: {part.explanation}\n"
+    if part.table:
+        yield from _table(section.tables[0])
+    chart = next((c for c in section.charts if c.key == part.chart), None)
+    if chart is not None:
+        path = PICTURES / f"{part.experiment}-{chart.key}.svg"
+        (ROOT / path).parent.mkdir(exist_ok=True)
+        (ROOT / path).write_bytes(svg(_first_seed(chart)))
+        yield f"![{chart.title}]({path.as_posix()})\n"
+
+
+def _section(part: Part, report: Report | None) -> Section | None:
+    sections = report.sections if report else ()
+    return next((section for section in sections if section.key == part.section), None)
+
+
+def _first_seed(chart: Chart) -> Chart:
+    """The panels of the first seed's runs: the README has room for no more."""
+    first = [p for p in chart.panels if p.title.partition(":")[0].endswith("-1")]
+    return replace(chart, panels=tuple(first)) if first else chart
+
+
+def _table(grid: Grid) -> Iterator[str]:
+    yield "| " + " | ".join(grid.columns) + " |"
+    yield "|" + "---|" * len(grid.columns)
+    for row in grid.rows:
+        yield "| " + " | ".join(cell.text for cell in row) + " |"
+    yield f"\n{grid.note}\n"
+
+
+if __name__ == "__main__":
+    main()

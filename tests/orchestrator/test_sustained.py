@@ -1,0 +1,54 @@
+import pytest
+
+from divergence.errors import InputError
+from orchestrator.config_file import config_text, read_config
+from orchestrator.search import SearchState, ask, draw, generator, space_of
+
+HEAD = "source: simulator\nsustain: {eta0: [1, 10], alpha: [3], beta: [0.4, 0.8]}\n"
+ARMS = HEAD + "arms: [{name: a, rule: {name: l2, lam: 0.01}}, {name: b, rule: none}]\n"
+
+
+def test_every_arm_becomes_one_for_each_setting() -> None:
+    config = read_config(ARMS, "run.yaml")
+    assert [arm.name for arm in config.arms[:2]] == [
+        "a_eta0-1_alpha-3_beta-0.4",
+        "a_eta0-1_alpha-3_beta-0.8",
+    ]
+    assert [arm.family for arm in config.arms] == ["a"] * 4 + ["b"] * 4
+    assert config.search.instances == 1
+
+
+def test_a_resolved_config_reads_back_to_the_same() -> None:
+    config = read_config(ARMS, "run.yaml")
+    assert read_config(config_text(config), "config.yaml") == config
+
+
+def test_a_kept_setting_is_what_every_cycle_tries() -> None:
+    config = read_config(ARMS, "run.yaml")
+    arm = config.arms[2]
+    for cycle, caution in ((0, 0), (1, 0), (7, 5)):
+        draws = draw(config, cycle, generator(config.seed, cycle))
+        state = SearchState(caution=caution)
+        (setting,) = ask(config.search, space_of(config, arm, 1.0), state, draws)
+        assert (setting.eta0, setting.alpha, setting.beta, setting.lam) == (10, 3, 0.4, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("arms", "line"),
+    [
+        (
+            "arms:\n  - {name: a, rule: {name: l2, lam: {low: 0.1, high: 1}}}\n",
+            "run.yaml:4: arms.0.rule.lam: must be one number where settings are sustained, but is "
+            "a range",
+        ),
+        (
+            "arms:\n  - {name: a}\n  - {name: b, start_from: {arm: a, cycle: 2}}\n",
+            "run.yaml:5: arms.1.start_from: cannot be where settings are sustained: every line "
+            "begins for itself",
+        ),
+    ],
+)
+def test_what_keeps_an_arm_from_having_one_setting_is_told(arms: str, line: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_config(HEAD + arms, "run.yaml")
+    assert str(error.value) == line

@@ -1,0 +1,23 @@
+"""The kernel against the benchmark's C anchor, which was written by hand."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "scripts"))
+from bench_kernel import SHAPES, Work
+
+
+@pytest.mark.parametrize("shape", ["K3", "K6"])
+def test_the_kernel_computes_the_same_bits_as_c(shape: str) -> None:
+    work = Work(*SHAPES[shape], ads=300, events=1000)
+    anchor = work.anchor()
+    if anchor is None:
+        pytest.skip("there is no C compiler, or none for this CPU")
+    anchor()
+    theirs = [array.tobytes() for array in work.trained]
+    work.ours("entropic", reference=True)()
+    assert [array.tobytes() for array in work.trained] == theirs
+    work.ours("entropic", reference=False)()
+    assert [array.tobytes() for array in work.trained] != theirs, "the fast mode rounds otherwise"
