@@ -56,6 +56,27 @@ class Trial:
         return total(d.control for d in self.days), total(d.treatment for d in self.days)
 
 
+@dataclass
+class Tally:
+    """Instances over all cycles."""
+
+    launched: int = 0
+    diverged: int = 0
+
+    @property
+    def lost(self) -> float:
+        """The share that diverged."""
+        return self.diverged / self.launched if self.launched else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A trial's counts, and how many instances each arm lost on the way."""
+
+    trial: Trial
+    tallies: tuple[Tally, Tally]
+
+
 def total(counts: Iterable[Counts]) -> Counts:
     """All of them together."""
     given = list(counts)

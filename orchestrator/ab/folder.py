@@ -6,10 +6,8 @@ from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.ab.config import AbConfig
-from orchestrator.ab.counts import Counts, Day, Trial
+from orchestrator.ab.counts import Counts, Day, Finished, Tally, Trial
 from orchestrator.ab.summary import summarise
-from orchestrator.ab.trial import Finished
-from orchestrator.ab.tuner import Tally
 from orchestrator.config_file import config_text, read_as_config
 from orchestrator.report.section import Section
 from orchestrator.report.sections.ab import ab

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from orchestrator.ab.auction import Floats, Numbers, candidates, hold, predicted
 from orchestrator.ab.buckets import in_treatment
 from orchestrator.ab.config import AbConfig
-from orchestrator.ab.counts import Counts, Day, Trial, total
-from orchestrator.ab.tuner import Tally, Tuner
+from orchestrator.ab.counts import Counts, Day, Finished, Trial, total
+from orchestrator.ab.tuner import Tuner
 from orchestrator.config import feature_spec
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.sources.simulator.marketplace import Market
@@ -23,14 +23,6 @@ from trainer.model import Model
 
 STREAM = 0xA0C710
 """Tells the auction's random numbers from the search's, which have the same seed and cycle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A trial's counts, and how many instances each arm lost on the way."""
-
-    trial: Trial
-    tallies: tuple[Tally, Tally]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,10 +1,10 @@
 """One arm's tuner in the marketplace: the run's own line, search and trainer, without processes."""
 
 import math
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from orchestrator.ab.counts import Tally
 from orchestrator.actor import Trainer
 from orchestrator.config import ArmConfig, RunConfig
 from orchestrator.line import Line, begin_from, model_config
@@ -16,19 +16,6 @@ from trainer.features import FeatureSpec
 from trainer.instance import Job
 from trainer.model import Model
 from trainer.outcome import Status
-
-
-@dataclass
-class Tally:
-    """Instances over all cycles."""
-
-    launched: int = 0
-    diverged: int = 0
-
-    @property
-    def lost(self) -> float:
-        """The share that diverged."""
-        return self.diverged / self.launched if self.launched else 0.0
 
 
 class Tuner:

@@ -13,9 +13,9 @@ from divergence.errors import InputError
 from orchestrator import cli
 from orchestrator.ab import folder
 from orchestrator.ab.config import AbConfig
-from orchestrator.ab.counts import Counts, Day, Trial, read_counts
-from orchestrator.ab.trial import Exchange, Finished, run_trial
-from orchestrator.ab.tuner import Tally, Tuner
+from orchestrator.ab.counts import Counts, Day, Finished, Tally, Trial, read_counts
+from orchestrator.ab.trial import Exchange, run_trial
+from orchestrator.ab.tuner import Tuner
 from orchestrator.config_file import read_as_config
 from orchestrator.sources.simulator.marketplace import Market
 from orchestrator.sources.simulator.spec import SPEC
