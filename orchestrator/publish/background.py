@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from types import TracebackType
 
 from divergence.errors import InputError
 from orchestrator.config import RunConfig
@@ -53,13 +54,19 @@ class PublishingView:
         self._offer(self._committed)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Wait for the last champion, for a while."""
-        if self._last is not None and not wait([self._last], LAST_S).done:
-            self._messages.append(f"not published within {LAST_S:g} s: the last champion")
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for the last champion, for a while; not where the user stops at once."""
+        patience = 0.0 if isinstance(error, KeyboardInterrupt) else LAST_S
+        if self._last is not None and not wait([self._last], patience).done:
+            self._messages.append(f"not published within {patience:g} s: the last champion")
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._tell()
-        self._view.__exit__(None, None, None)
+        self._view.__exit__(kind, error, trace)
 
     def show(self, records: Sequence[CycleRecord]) -> None:
         """Show the cycle, and have its champion published."""
