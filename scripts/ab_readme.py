@@ -44,10 +44,13 @@ def _equal_arms(folder: str) -> str:
     store = open_store(folder)
     summary = summarise([one.trial for one in load(store)])
     listed = [", ".join(f"{lift.observed[i]:+.2f}%" for lift in summary.trials) for i in (0, 1)]
+    bounds = [found for trial in summary.trials for found in trial.credible]
+    missed = sum(not found.low <= 0 <= found.high for found in bounds)
     return (
         f"The same with production in both buckets (A/A, {ab_config(store).days} days): lifts of "
         f"CTR {listed[0]}, of CPM {listed[1]}, where nothing differs but the users and what was "
-        "learnt from them."
+        f"learnt from them. {missed} of the {len(bounds)} credible intervals exclude zero all the "
+        "same: in a market that learns from itself a single test is not to be trusted."
     )
 
 
