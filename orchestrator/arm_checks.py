@@ -23,6 +23,9 @@ def arm_mistakes(data: dict[str, Any]) -> list[Mistake]:
     follow = _at(_at(data.get("search"), "sampler"), "follow")
     if isinstance(follow, str) and follow not in names:
         found.append((("search", "sampler", "follow"), _unknown(follow, names)))
+    published = _at(data.get("publish"), "arm")
+    if isinstance(published, str) and published not in names:
+        found.append((("publish", "arm"), _unknown(published, names)))
     return found
 
 

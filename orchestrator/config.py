@@ -185,6 +185,19 @@ class Retention(Strict):
     keep_every: int | None = Field(default=None, ge=1)
 
 
+class PublishConfig(Strict):
+    """Where champions are published after each commit, for serving to follow."""
+
+    to: str = Field(min_length=1)
+    """A folder or object-store URI, of its own."""
+    arm: str | None = None
+    """Whose champions; none: the first arm's."""
+    deltas: bool = True
+    """Publish what changed against the version before; false: the whole model every time."""
+    keep_last: int = Field(default=16, ge=1)
+    """Versions that stay, the newest one included."""
+
+
 class StreamConfig(Strict):
     """Whence the events come, and what of them is a feature."""
 
@@ -212,6 +225,7 @@ class RunConfig(StreamConfig):
     actors: int | Literal["auto"] = "auto"
     """Trainer processes; auto: one per core."""
     retention: Retention = Retention()
+    publish: PublishConfig | None = None
 
     @field_validator("actors", mode="plain")
     @classmethod
@@ -235,10 +249,10 @@ def feature_spec(features: FeaturesConfig | None) -> FeatureSpec | None:
 def identity(config: RunConfig) -> dict[str, Any]:
     """What of the config decides the bits of every cycle.
 
-    How many cycles, processes, tries and kept models there are does not change what is learnt. A
-    deadline does, since it decides by the clock.
+    How many cycles, processes, tries and kept models there are, and where champions are published,
+    does not change what is learnt. A deadline does, since it decides by the clock.
     """
-    no_matter = {"cycles", "actors", "tries", "patience_s", "retention"}
+    no_matter = {"cycles", "actors", "tries", "patience_s", "retention", "publish"}
     return config.model_dump(mode="json", exclude=no_matter)
 
 

@@ -24,6 +24,16 @@ def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
     return read_config(_text_of(path), path, assignments)
 
 
+def load_as(model: type[C], path: str, assignments: tuple[str, ...] = ()) -> C:
+    """The config of another kind than a run's in a file."""
+    return read_as_config(model, _text_of(path), path, assignments)
+
+
+def read_as_config(model: type[C], text: str, name: str, assignments: tuple[str, ...] = ()) -> C:
+    """The config of another kind than a run's in `text`."""
+    return _checked(model, _document(text, name, assignments, model), name, [])
+
+
 def load_stream(path: str, assignments: tuple[str, ...] = ()) -> StreamConfig:
     """The `source` and `features` in a file, which need hold no more than these."""
     document = _document(_text_of(path), path, assignments)
@@ -37,7 +47,7 @@ def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunC
     return sustained(_checked(RunConfig, document, name, arm_mistakes(document.data)))
 
 
-def config_text(config: RunConfig) -> str:
+def config_text(config: StreamConfig) -> str:
     """The resolved config as YAML that reads back to the same."""
     return dump(config.model_dump(mode="json"))
 
@@ -51,14 +61,14 @@ def _text_of(path: str) -> str:
         raise InputError(f"{path}: must be UTF-8 text, but byte {error.start} is not") from None
 
 
-def _document(text: str, name: str, assignments: tuple[str, ...]) -> Document:
+def _document(
+    text: str, name: str, assignments: tuple[str, ...], model: type[StreamConfig] = RunConfig
+) -> Document:
     document = parse(text, name)
     if document.data is None:
         document = Document({}, document.places)
     if not isinstance(document.data, dict):
-        raise InputError(
-            f"{name}: must be a mapping with the keys {', '.join(RunConfig.model_fields)}"
-        )
+        raise InputError(f"{name}: must be a mapping with the keys {', '.join(model.model_fields)}")
     for assignment in assignments:
         document = override(document, assignment)
     return document

@@ -5,23 +5,20 @@ canonical JSON, {"record": ..., "sha256": ...}: keys sorted, no spaces, numbers 
 as the texts "NaN", "Infinity", "-Infinity". Any changed byte is noticed.
 """
 
-import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from divergence.errors import InputError
+from orchestrator.sealed import DamagedError as DamagedError
+from orchestrator.sealed import seal, unseal
 from orchestrator.search import SearchState
 from trainer.outcome import Outcome, Status, is_useful
 
 SCHEMA = 1
-
-
-class DamagedError(Exception):
-    """A record or model that is torn or altered; the message says which and how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,7 @@ def encode(record: CycleRecord) -> bytes:
     body = json.loads(record.model_dump_json())
     if body["chunk"]["newest"] is None:
         del body["chunk"]["newest"]
-    return _sealed(_canonical(body))
+    return seal(body)
 
 
 def decode(data: bytes, name: str) -> CycleRecord:
@@ -149,31 +146,15 @@ def decode(data: bytes, name: str) -> CycleRecord:
     `name` is the file's, for messages. A record of another schema is an InputError: it is sound,
     and must not be taken for damage and passed over.
     """
-    try:
-        body = json.loads(data)["record"]
-        sound = _canonical(body)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise DamagedError(f"{name}: torn or altered: no whole record") from None
-    if _sealed(sound) != data:
-        raise DamagedError(f"{name}: torn or altered: its checksum does not match")
-    version = body.get("schema_version")
+    body = unseal(data, name)
+    version = body.get("schema_version") if isinstance(body, dict) else None
     if version != SCHEMA:
         raise InputError(
             f"{name}: schema_version must be {SCHEMA}, but is {version}: use the "
             "Holdfast that wrote it, or a newer"
         )
     try:
-        return CycleRecord.model_validate_json(sound)
+        return CycleRecord.model_validate_json(json.dumps(body))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise DamagedError(f"{name}: not a cycle record: see its {where}") from None
-
-
-def _sealed(body: bytes) -> bytes:
-    checksum = hashlib.sha256(body).hexdigest().encode()
-    return b'{"record":' + body + b',"sha256":"' + checksum + b'"}\n'
-
-
-def _canonical(body: Any) -> bytes:
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return text.encode("ascii")

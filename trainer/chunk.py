@@ -83,14 +83,15 @@ def compile_chunk(table: pa.Table, spec: FeatureSpec, *, labelled: bool = True) 
     if labelled:
         click = column(table, spec.label).to_numpy(zero_copy_only=False).astype(np.uint8)
     single = not any(feature.multi for feature in spec.features)
-    users, user_keys = _compile_side(table, spec.user, 0, single)
-    ads, ad_keys = _compile_side(table, spec.ad, len(spec.user), single)
+    users, user_keys = compile_side(table, spec.user, 0, single)
+    ads, ad_keys = compile_side(table, spec.ad, len(spec.user), single)
     return Chunk(_frozen(click), users, ads, user_keys, ad_keys)
 
 
-def _compile_side(
+def compile_side(
     table: pa.Table, features: tuple[Feature, ...], first: int, single: bool
 ) -> tuple[Slots, Keys]:
+    """The features of one side, numbered from `first`; `single`: none holds several values."""
     columns = [_read_column(table, feature) for feature in features]
     counts = np.concatenate([np.bincount(c.codes, minlength=len(c.values)) for c in columns])
     order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]

@@ -12,7 +12,7 @@ sum to 0 | the missing value, which has a vector of its own |
 | no rows | an empty table; training on it is an `InputError` |
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -99,10 +99,19 @@ def column(table: pa.Table, name: str) -> pa.Array:
 
 def check_columns(table: pa.Table, spec: FeatureSpec, *, label: bool = True) -> None:
     """Raise `InputError` for a missing column or one whose type cannot be meant."""
-    needed = [f.name for f in spec.features]
-    needed += [f.weights for f in spec.features if f.weights is not None]
+    beside = [spec.label] + ([spec.timestamp] if spec.timestamp is not None else [])
+    check_side(table, spec.features, beside if label else [])
     if label:
-        needed += [spec.label] + ([spec.timestamp] if spec.timestamp is not None else [])
+        _check_type(table, spec.label, _is_number, "numbers 0 and 1 (or booleans)")
+        if spec.timestamp is not None:
+            _check_type(table, spec.timestamp, _is_time, "timestamps, dates or numbers")
+
+
+def check_side(table: pa.Table, features: Sequence[Feature], beside: Sequence[str] = ()) -> None:
+    """The same for some features alone, and columns `beside` them that must be there."""
+    needed = [f.name for f in features]
+    needed += [f.weights for f in features if f.weights is not None]
+    needed += beside
     missing = [name for name in needed if name not in table.column_names]
     if missing:
         raise InputError(
@@ -112,12 +121,8 @@ def check_columns(table: pa.Table, spec: FeatureSpec, *, label: bool = True) -> 
     for name in needed:
         if table.column_names.count(name) > 1:
             raise InputError(f"the events have more than one column {name!r}")
-    for feature in spec.features:
+    for feature in features:
         _check_feature_type(table, feature)
-    if label:
-        _check_type(table, spec.label, _is_number, "numbers 0 and 1 (or booleans)")
-        if spec.timestamp is not None:
-            _check_type(table, spec.timestamp, _is_time, "timestamps, dates or numbers")
 
 
 def _check_feature_type(table: pa.Table, feature: Feature) -> None:

@@ -215,6 +215,11 @@ class Model:
             array.setflags(write=False)
         return WorkingSet(tables, user_rows, ad_rows)
 
+    def vectors(self, side: Side, keys: Keys) -> NDArray[np.float32]:
+        """float32 [keys, length]: the vectors of one side's keys, new ones as first drawn."""
+        (rows, _), _ = self._gather_side(side, keys, self.cycle, 0.0, 1.0)
+        return rows[:, 0, : self.shape.user if side is self.user else self.shape.ad]
+
     def scatter(self, chunk: Chunk, cycle: int, before: WorkingSet, trained: Tables) -> Changes:
         """Take over an instance's rows after it has trained on the whole chunk."""
         changed, since = [], self.cycle

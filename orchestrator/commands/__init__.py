@@ -3,16 +3,20 @@
 import click
 
 from orchestrator.commands import (
+    ab,
     bound,
     config,
     data,
     describe,
+    export,
     health,
     log,
+    publish,
     replay,
     report,
     run,
     score,
+    serve,
 )
 
 COMMANDS: tuple[click.Command, ...] = (
@@ -24,6 +28,10 @@ COMMANDS: tuple[click.Command, ...] = (
     report.command,
     replay.command,
     score.command,
+    publish.command,
+    serve.command,
+    export.command,
+    ab.command,
     bound.command,
     data.command,
 )

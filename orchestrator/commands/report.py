@@ -19,6 +19,7 @@ from orchestrator.commands.options import json_option
 @click.option("--aborts", metavar="N", default=0, type=click.IntRange(min=0),
               help="Train N aborted instances of each run again, to show their vectors; they are "
               "kept for later reports.")  # fmt: skip
+@click.option("--ab", "ab_folder", metavar="DIR", help="Add the A/B test that `ab run` left there.")
 @click.option("--abort", "asked", metavar="ARM:CYCLE:INSTANCE", multiple=True,
               help="Likewise this aborted instance; may be given several times.")  # fmt: skip
 @json_option
@@ -28,6 +29,7 @@ def command(
     baseline: str | None,
     challenger: str | None,
     aborts: int,
+    ab_folder: str | None,
     asked: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -37,6 +39,7 @@ def command(
     """
     from rich.console import Console
 
+    from orchestrator.ab.folder import ab_section
     from orchestrator.report.aborts import asked_for, kept
     from orchestrator.report.load import load_runs
     from orchestrator.report.output import Output
@@ -51,7 +54,9 @@ def command(
 
         for line in keep_aborts(loaded.runs, aborts, list(map(asked_for, asked)), output):
             click.echo(f"holdfast: {line}", err=True)
-    report = compute(loaded, kept(open_store(output.uri), loaded.runs), baseline, challenger)
+    aborted = kept(open_store(output.uri), loaded.runs)
+    tests = [] if ab_folder is None else [ab_section(open_store(ab_folder))]
+    report = compute(loaded, aborted, baseline, challenger, tests)
     written = write(report, output)
     if as_json:
         click.echo(json.dumps(summary_data(report.study, report.sections), ensure_ascii=False))

@@ -15,6 +15,7 @@ from orchestrator.claim import claimed
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
 from orchestrator.logs import logging_to
+from orchestrator.publish.background import publishing
 from orchestrator.ray_env import local_environment
 from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.sources.files.config import FollowConfig
@@ -52,6 +53,9 @@ def command(
     folder = open_store(out or f"runs/{Path(config_path).stem}")
     if resume:
         must_hold_run(folder)
+    sets = [part for assignment in assignments for part in ("--set", assignment)]
+    where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
+    again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
     view = open_view(sys.stdout, as_json, config.cycles)
     actors = None if config.actors == "auto" else config.actors
     with logging_to(log), claimed(folder, view.say) as store:
@@ -69,11 +73,13 @@ def command(
         cluster = Cluster(address, ship) if address else None
         with started_ray(cluster, actors, verbose) as room, _two_stage_stop(view) as stop:
             live = isinstance(config.source, FollowConfig)
-            with MeteredView(view, store.uri, live) as metered:
-                ended = run(config, store, start, metered, room(), stop=stop, room=room)
-    sets = [part for assignment in assignments for part in ("--set", assignment)]
-    where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
-    again = shlex.join(["holdfast", "run", config_path, "--out", store.uri, *sets, *where])
+            told = publishing(view, config, store, start.records.values())
+            with MeteredView(told, store.uri, live) as metered:
+                try:
+                    ended = run(config, store, start, metered, room(), stop=stop, room=room)
+                except KeyboardInterrupt:
+                    view.say(f"stopped at once, without the cycle under way; to go on: {again}")
+                    raise
     if ended.ending is Ending.STOPPED:
         view.say(f"stopped before cycle {ended.cycle}; to go on: {again} --resume")
         sys.exit(130)

@@ -35,11 +35,12 @@ def compute(
     aborts: Sequence[Abort] = (),
     baseline: str | None = None,
     challenger: str | None = None,
+    more: Sequence[Section] = (),
 ) -> Report:
-    """Every section; `baseline` and `challenger` choose the arms that are compared."""
+    """Every section, then `more`; `baseline` and `challenger` choose the arms that are compared."""
     study = Study(loaded.runs, baseline, challenger)
     check_arms(study)
-    return Report(study, sections_of(study, aborts), loaded.refused)
+    return Report(study, (*sections_of(study, aborts), *more), loaded.refused)
 
 
 def write(report: Report, output: Output) -> list[str]:

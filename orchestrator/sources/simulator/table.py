@@ -28,10 +28,19 @@ def event_table(
     names: Names, visits: Visits, market: Market, ads: Numbers, clicks: NDArray[np.uint8]
 ) -> pa.Table:
     """The log of these visits, one row each: what a model may see, and nothing more."""
-    topics = _coded(visits.topic, names.topic)
     columns = {
         "click": pa.array(clicks),
         "timestamp": pa.array(visits.time_us).view(pa.timestamp("us", tz="UTC")),
+        **user_columns(names, visits),
+        **ad_columns(names, market, ads),
+    }
+    return pa.table(columns)
+
+
+def user_columns(names: Names, visits: Visits) -> dict[str, pa.Array]:
+    """What a model may see of these visits' users."""
+    topics = _coded(visits.topic, names.topic)
+    return {
         "age": _coded(visits.age, names.age),
         "gender": _coded(visits.gender, names.gender),
         "geo": _coded(visits.geo, names.geo),
@@ -42,12 +51,11 @@ def event_table(
         "interest_weights": pa.ListArray.from_arrays(
             pa.array(visits.topic_offset), pa.array(visits.topic_weight)
         ),
-        **_ad_columns(names, market, ads),
     }
-    return pa.table(columns)
 
 
-def _ad_columns(names: Names, market: Market, ads: Numbers) -> dict[str, pa.Array]:
+def ad_columns(names: Names, market: Market, ads: Numbers) -> dict[str, pa.Array]:
+    """What a model may see of these ads."""
     campaigns, creatives = market.campaigns, market.creatives
     distinct, row = first_seen(ads, len(campaigns.live) * creatives)
     places, place_row = first_seen(distinct // creatives, len(campaigns.live))

@@ -1,0 +1,98 @@
+"""An A/B test's folder: its config, a file for each finished trial, and what is made of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from divergence.errors import InputError
+from orchestrator.ab.config import AbConfig
+from orchestrator.ab.counts import Counts, Day, Finished, Tally, Trial
+from orchestrator.ab.summary import summarise
+from orchestrator.config_file import config_text, read_as_config
+from orchestrator.report.section import Section
+from orchestrator.report.sections.ab import ab
+from orchestrator.sealed import DamagedError, seal, unseal
+from orchestrator.store import Store, read
+
+CONFIG = "ab.yaml"
+
+
+def prepare(store: Store, config: AbConfig) -> None:
+    """Make the folder, or see to it that the test in it is this one, whatever its seeds are."""
+    if CONFIG in store.names(""):
+        begun = ab_config(store)
+        if _identity(begun) != _identity(config):
+            raise InputError(
+                f"{store.uri}: holds an A/B test with another config: use that, or another --out"
+            )
+    else:
+        store.create(CONFIG, config_text(config).encode())
+
+
+def ab_config(store: Store) -> AbConfig:
+    """The config that the test in this folder was begun with."""
+    try:
+        text = read(store, CONFIG).decode()
+    except FileNotFoundError:
+        raise InputError(f"{store.uri}: is no A/B test: it has no {CONFIG}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{store.uri}/{CONFIG}: must be UTF-8 text, but is not") from None
+    return read_as_config(AbConfig, text, f"{store.uri}/{CONFIG}")
+
+
+def save(store: Store, seed: int, finished: Finished) -> None:
+    """Write a finished trial: one immutable file, with a checksum."""
+    store.create(_path(seed), seal(asdict(finished)))
+
+
+def done(store: Store) -> list[int]:
+    """The seeds whose trials are finished."""
+    names = (name.removeprefix("seed-").removesuffix(".json") for name in store.names("trials"))
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def load(store: Store) -> list[Finished]:
+    """All finished trials, by seed."""
+    finished = list(_loaded(store))
+    if not finished:
+        raise InputError(f"{store.uri}: has no finished trial yet")
+    return finished
+
+
+def ab_section(store: Store) -> Section:
+    """The report's section of the test in this folder."""
+    finished = load(store)
+    return ab(summarise([one.trial for one in finished]), lost_shares(finished))
+
+
+def lost_shares(finished: Sequence[Finished]) -> list[tuple[float, float]]:
+    """Each trial's share of instances that diverged, control's and treatment's."""
+    return [(one.tallies[0].lost, one.tallies[1].lost) for one in finished]
+
+
+def _loaded(store: Store) -> Iterator[Finished]:
+    for seed in done(store):
+        try:
+            yield _finished(unseal(read(store, _path(seed)), f"{store.uri}/{_path(seed)}"))
+        except DamagedError as fault:
+            raise InputError(f"{fault}; delete it, and run the test again") from None
+
+
+def _finished(data: Any) -> Finished:
+    trial = data["trial"]
+    days = tuple(
+        Day(day["day"], Counts(**day["control"]), Counts(**day["treatment"]))
+        for day in trial["days"]
+    )
+    control, treatment = (Tally(**tally) for tally in data["tallies"])
+    names = trial["name"], trial["control"], trial["treatment"]
+    return Finished(Trial(*names, days), (control, treatment))
+
+
+def _path(seed: int) -> str:
+    return f"trials/seed-{seed:010d}.json"
+
+
+def _identity(config: AbConfig) -> str:
+    """What decides a trial's outcome, given its seed."""
+    return config.model_copy(update={"seeds": (0,)}).model_dump_json()

@@ -1,0 +1,43 @@
+"""All trials of an A/B test, each seed in a process of its own; finished ones are not run again."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+
+import click
+
+from orchestrator.ab import folder
+from orchestrator.ab.config import AbConfig
+from orchestrator.store import Store, open_store
+
+
+def run_trials(
+    config: AbConfig, store: Store, jobs: int, tell: Callable[[str], None] = lambda _: None
+) -> None:
+    """Run the seeds that are still to be run, `jobs` at a time."""
+    folder.prepare(store, config)
+    left = [seed for seed in config.seeds if seed not in folder.done(store)]
+    if len(left) < len(config.seeds):
+        tell(f"{len(config.seeds) - len(left)} of {len(config.seeds)} trials are there already")
+    if not left:
+        return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a trial is one process on one core
+    with ProcessPoolExecutor(min(jobs, len(left)), get_context("spawn")) as pool:
+        tasks = {pool.submit(_one, store.uri, seed): seed for seed in left}
+        try:
+            for task in as_completed(tasks):
+                task.result()
+                tell(f"seed {tasks[task]}: finished")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _one(uri: str, seed: int) -> None:
+    from orchestrator.ab.trial import run_trial  # loads the kernels
+
+    store = open_store(uri)
+    config = folder.ab_config(store)
+    finished = run_trial(config, seed, lambda line: click.echo(f"holdfast: {line}", err=True))
+    folder.save(store, seed, finished)

@@ -1,0 +1,95 @@
+"""`holdfast ab`: the online A/B test, in the marketplace or from anybody's counts."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.commands.options import config_argument, json_option, set_option
+
+if TYPE_CHECKING:
+    from orchestrator.ab.counts import Trial
+
+
+@click.group("ab")
+def command() -> None:
+    """A/B tests: run one in the simulated marketplace, or analyse daily counts."""
+
+
+@command.command("run", epilog="Example: holdfast ab run configs/ab-test.yaml --out runs/ab-test")
+@config_argument
+@click.option("--out", metavar="DIR", help="Folder or URI. Default: runs/<name of CONFIG>.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1),
+              help="Trials at a time, each on a core of its own.")  # fmt: skip
+@set_option
+@json_option
+def run_command(
+    config_path: str, out: str | None, jobs: int, assignments: tuple[str, ...], as_json: bool
+) -> None:
+    """Run the trials of CONFIG, one for each seed, and analyse them.
+
+    The same command again goes on with the trials that are still to be run.
+    """
+    from orchestrator.ab.config import AbConfig
+    from orchestrator.ab.runner import run_trials
+    from orchestrator.config_file import load_as
+    from orchestrator.store import open_store
+
+    config = load_as(AbConfig, config_path, assignments)
+    store = open_store(out or f"runs/{Path(config_path).stem}")
+    run_trials(config, store, jobs, lambda line: click.echo(f"holdfast: {line}", err=True))
+    _analyse_folder(store.uri, store.uri, as_json)
+
+
+@command.command("analyse", epilog="Example: holdfast ab analyse counts.csv --out report")
+@click.argument("counts", metavar="COUNTS.csv|DIR")
+@click.option("--control", metavar="ARM", help="Default: the arm that comes first.")
+@click.option("--treatment", metavar="ARM", help="Default: the other one.")
+@click.option("--out", metavar="DIR", help="Write ab.html, figures/ and counts.csv there.")
+@json_option
+def analyse_command(
+    counts: str, control: str | None, treatment: str | None, out: str | None, as_json: bool
+) -> None:
+    """Bayesian lifts of CTR and CPM from daily counts, or of the trials that `ab run` left in DIR.
+
+    The csv has the columns day, arm, views, clicks, cost (of all clicks of the day), and trial
+    where there are several tests of the same kind.
+    """
+    if not counts.endswith(".csv"):
+        _analyse_folder(counts, out, as_json)
+        return
+    from orchestrator.ab.counts import read_counts
+
+    _tell(read_counts(counts, control, treatment), [], out, as_json)
+
+
+def _analyse_folder(uri: str, out: str | None, as_json: bool) -> None:
+    from orchestrator.ab.folder import load, lost_shares
+    from orchestrator.store import open_store
+
+    finished = load(open_store(uri))
+    _tell([one.trial for one in finished], lost_shares(finished), out, as_json)
+
+
+def _tell(
+    trials: "list[Trial]", lost: list[tuple[float, float]], out: str | None, as_json: bool
+) -> None:
+    from rich.console import Console
+
+    from orchestrator.ab.output import data, tables, write
+    from orchestrator.ab.summary import summarise
+    from orchestrator.report.output import Output
+    from orchestrator.report.sections.ab import ab
+
+    summary = summarise(trials)
+    if as_json:
+        click.echo(json.dumps(data(summary), ensure_ascii=False))
+    else:
+        console = Console(width=None if Console().is_terminal else 160, highlight=False)
+        for part in tables(summary):
+            console.print(part)
+    if out is not None:
+        output = Output(out)
+        write(trials, ab(summary, lost), output)
+        click.echo(f"report: {output.uri}/ab.html", err=as_json)

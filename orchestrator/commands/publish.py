@@ -1,0 +1,43 @@
+"""`holdfast publish`: a run's champion to a place that serving follows."""
+
+import click
+
+from divergence.errors import InputError
+from orchestrator.commands.options import run_argument
+from orchestrator.config import PublishConfig
+from orchestrator.journal import newest_committed
+from orchestrator.publish.publisher import Publisher
+from orchestrator.run_folder import run_config
+from orchestrator.store import open_store
+
+
+@click.command("publish", epilog="Example: holdfast publish runs/demo s3://bucket/published")
+@run_argument
+@click.argument("place")
+@click.option("--arm", help="Whose champion. Default: the first arm's.")
+@click.option("--full", is_flag=True, help="The whole model in one file, not what is new of it.")
+@click.option("--keep-last", default=16, show_default=True, type=click.IntRange(min=1),
+              help="Versions that stay in PLACE.")  # fmt: skip
+@click.option("--take-over", is_flag=True, help="Though PLACE holds another run's or arm's models.")
+def command(
+    run: str, place: str, arm: str | None, full: bool, keep_last: int, take_over: bool
+) -> None:
+    """Publish the newest champion of RUN to PLACE (folders or URIs).
+
+    A run does so by itself after every commit where its config has publish: {to: PLACE}.
+    """
+    store = open_store(run)
+    config = run_config(store)
+    arms = {a.name: a.first_cycle for a in config.arms}
+    if arm is not None and arm not in arms:
+        raise InputError(f"--arm {arm}: must be one of {', '.join(arms)}")
+    terms = PublishConfig(to=place, arm=arm, deltas=not full, keep_last=keep_last)
+    publisher = Publisher(config, store, open_store(place), terms, take_over)
+    record = newest_committed(store, arms).records.get(publisher.arm)
+    if record is None or not record.model:
+        raise InputError(f"{run}: {publisher.arm} has no champion yet")
+    version = publisher.publish(record)
+    if version is None:
+        click.echo(f"{place} has this champion already, or a newer one")
+    else:
+        click.echo(f"version {version.number} (cycle {version.cycle}) published to {place}")

@@ -1,0 +1,44 @@
+"""`holdfast serve`: the newest champion over HTTP."""
+
+import sys
+
+import click
+
+SWITCH_S = 5e-4
+"""How long a thread may keep the interpreter: requests do not wait for a model that is loaded."""
+
+
+@click.command("serve", epilog="Example: holdfast serve s3://bucket/published --port 8080")
+@click.argument("source", metavar="PLACE|RUN")
+@click.option("--arm", help="Of a RUN, whose champions. Default: the first arm's.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0: all interfaces.")
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535),
+              help="0: any that is free.")  # fmt: skip
+@click.option("--poll-s", default=2.0, show_default=True, type=click.FloatRange(0.01),
+              help="Seconds between looks for a newer champion.")  # fmt: skip
+@click.option("--max-age-s", type=click.FloatRange(0.0, min_open=True),
+              help="Beyond this age of the model /health answers 503.")  # fmt: skip
+def command(
+    source: str, arm: str | None, host: str, port: int, poll_s: float, max_age_s: float | None
+) -> None:
+    """Serve the newest champion of a published PLACE or of a RUN (folders or URIs), and follow it.
+
+    POST /v1/score {"user": {...}, "ads": [{...}, ...]}, /v1/batch, /v1/user-vector;
+    GET /health, /version, /metrics, /docs.
+    """
+    import uvicorn
+
+    from orchestrator.serving.app import make_app
+    from orchestrator.serving.listen import bound_socket
+    from orchestrator.serving.scorer import following
+
+    sys.setswitchinterval(SWITCH_S)
+    with following(source, arm, poll_s) as scorer, bound_socket(host, port) as listening:
+        app = make_app(scorer, max_age_s)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        version = scorer.current.version
+        click.echo(
+            f"serving version {version.number} (cycle {version.cycle}) of {source} on "
+            f"http://{host}:{listening.getsockname()[1]}"
+        )
+        server.run(sockets=[listening])

@@ -1,0 +1,1 @@
+"""Models in forms that other systems read: plain Parquet, and documents for Vespa."""

@@ -1,0 +1,60 @@
+"""The ads that are to be exported whole: a table with an id and a column for each ad feature.
+
+A model knows vectors of feature values; which of them make up an ad only its owner knows.
+"""
+
+from collections import Counter
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet
+
+from divergence.errors import InputError
+from orchestrator.export.model_table import vector_array
+from trainer.compose import side_vectors
+from trainer.events import check_side, weight_faults
+from trainer.model import Model
+
+READERS = {
+    ".parquet": pa.parquet.read_table,
+    ".csv": pa.csv.read_csv,
+    ".jsonl": pa.json.read_json,
+}
+
+
+def whole_ads(model: Model, path: str, key: str) -> pa.Table:
+    """The table id, vector of the ads in a file, in its order."""
+    table = _read(path)
+    if key not in table.column_names:
+        raise InputError(f"{path}: has no column {key!r} (--id); it has {_listed(table)}")
+    try:
+        check_side(table, model.config.spec.ad)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    for feature in model.config.spec.ad:
+        for bad, reason in weight_faults(table, feature):
+            if bad.any():
+                raise InputError(f"{path}: row {int(bad.argmax()) + 1}: {reason}")
+    ids = table.column(key).cast(pa.string()).to_pylist()
+    twice = [name for name, count in Counter(ids).items() if count > 1 or not name]
+    if twice:
+        raise InputError(f"{path}: {key} must be given once for each ad, but see {twice[0]!r}")
+    if not ids:
+        raise InputError(f"{path}: has no ads")
+    return pa.table({"id": pa.array(ids), "vector": vector_array(side_vectors(model, table, "ad"))})
+
+
+def _read(path: str) -> pa.Table:
+    reader = READERS.get(PurePosixPath(path).suffix.lower())
+    if reader is None:
+        raise InputError(f"--ads {path}: must end in {', '.join(READERS)}")
+    try:
+        return reader(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"--ads {path}: cannot be read: {' '.join(str(error).split())}") from None
+
+
+def _listed(table: pa.Table) -> str:
+    return ", ".join(table.column_names)

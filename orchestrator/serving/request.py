@@ -1,0 +1,120 @@
+"""Users and ads as requests give them, checked against the features of the model.
+
+A value is read as training reads a column's: 30.0 is "30", and null, NaN and "" are the missing
+value, which has a vector of its own. Every feature must be named, so that one forgotten or
+misspelt is not taken for a missing value.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from divergence.errors import InputError
+from orchestrator.mistakes import nearest, shown
+from trainer.chunk import MISSING
+from trainer.features import Feature
+
+MOST_TOLD = 20
+"""Mistakes of one request that are told."""
+
+Bag = list[tuple[str, float]]
+"""A feature's values with their shares, which sum to 1."""
+
+
+class RequestError(InputError):
+    """A request that cannot be answered: a line for each mistake."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__("\n".join(mistakes[:MOST_TOLD]))
+
+
+class Reader:
+    """Reads the users or the ads of requests."""
+
+    def __init__(self, side: str, features: Sequence[Feature]) -> None:
+        self.side, self._features = side, tuple(features)
+        weights = (feature.weights for feature in features if feature.weights is not None)
+        self._allowed = dict.fromkeys([*(feature.name for feature in features), *weights])
+        self._needed = tuple(feature.name for feature in features)
+        self._plain = None if any(feature.multi for feature in features) else self._needed
+
+    def read(self, given: Any, where: str, mistakes: list[str]) -> list[Bag]:
+        """The values of each feature; what is wrong is added to `mistakes`."""
+        if not isinstance(given, Mapping):
+            mistakes.append(f"{where}: must be an object, but is {shown(given)}")
+            return []
+        if self._plain is not None and len(given) == len(self._plain):
+            texts = [given.get(name) for name in self._plain]
+            if all(type(text) is str for text in texts):
+                return [[(text, 1.0)] for text in texts]  # type: ignore[list-item]
+        return self._read_any(given, where, mistakes)
+
+    def _read_any(self, given: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Bag]:
+        for key in given:
+            if key not in self._allowed:
+                close = nearest(key, self._allowed)
+                known = f"; features of the {self.side}: {', '.join(self._needed)}"
+                mistakes.append(f"{where}.{key}: unknown feature{close}{known}")
+        bags = []
+        for feature in self._features:
+            at = f"{where}.{feature.name}"
+            try:
+                if feature.name not in given:
+                    raise InputError("missing: give null where it is not known")
+                bags.append(_bag(feature, given))
+            except InputError as error:
+                mistakes.append(f"{at}: {error}")
+        return bags
+
+
+def _bag(feature: Feature, given: Mapping[str, Any]) -> Bag:
+    value = given[feature.name]
+    if not feature.multi:
+        return [(text_of(value), 1.0)]
+    if isinstance(value, Mapping):
+        return _shares(list(value), list(value.values()))
+    if value is None:
+        value = []
+    if not isinstance(value, list):
+        raise InputError(f"must be a list, an object of weights or null, but is {shown(value)}")
+    weights = given.get(feature.weights) if feature.weights is not None else None
+    if weights is None:
+        weights = [1.0] * len(value)
+    if not isinstance(weights, list) or len(weights) != len(value):
+        raise InputError(
+            f"has {len(value)} values, but {feature.weights} must be a list of as many weights: "
+            f"{shown(weights)}"
+        )
+    return _shares(value, weights)
+
+
+def _shares(values: Sequence[Any], weights: Sequence[Any]) -> Bag:
+    for weight in weights:
+        number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not number or not math.isfinite(weight) or weight < 0:
+            raise InputError(f"a weight must be a finite number >= 0, but is {shown(weight)}")
+    total = math.fsum(weights)
+    if total == 0:
+        return [(MISSING, 1.0)]
+    return [(text_of(v), w / total) for v, w in zip(values, weights, strict=True)]
+
+
+def text_of(value: Any) -> str:
+    """A single value as training would name it."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return MISSING
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return MISSING
+        if value.is_integer() and abs(value) < 2**63:
+            return str(int(value))
+        return str(pa.scalar(value).cast(pa.string()).as_py())
+    raise InputError(f"must be a text, a number, true, false or null, but is {shown(value)}")

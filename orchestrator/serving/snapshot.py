@@ -1,0 +1,111 @@
+"""A model as it is served: vectors alone, looked up by value, never changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergence.errors import InputError
+from orchestrator.publish.place import Version
+from orchestrator.serving.request import Bag
+from trainer.compose import Vectors, user_vectors
+from trainer.draw import first_vectors
+from trainer.model import Key, Model, ModelConfig, Side
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """One side's vectors."""
+
+    first: int
+    """The number of the side's first feature."""
+    row: dict[Key, int]
+    vectors: Vectors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """One version. Threads may share it."""
+
+    version: Version
+    config: ModelConfig
+    bias: float
+    user: Table
+    ad: Table
+
+    def __len__(self) -> int:
+        """How many vectors there are."""
+        return len(self.user.row) + len(self.ad.row)
+
+    def user_vector(self, bags: Sequence[Bag]) -> Vectors:
+        """float32 [N]: the vector of a user with these feature values."""
+        vector: Vectors = user_vectors(self._means(self.user, [bags]), self.config.shape)[0]
+        return vector
+
+    def ad_vectors(self, ads: Sequence[Sequence[Bag]]) -> Vectors:
+        """float32 [ads, N]: each ad's sum of its features' vectors."""
+        total: Vectors = self._means(self.ad, ads).sum(axis=1)
+        return total
+
+    def logits(self, user: Sequence[Bag], ads: Sequence[Sequence[Bag]]) -> NDArray[np.float32]:
+        """b + nu_u . nu_a for one user and each of the ads."""
+        found: NDArray[np.float32] = self.ad_vectors(ads) @ self.user_vector(user)
+        return found + np.float32(self.bias)
+
+    def _means(self, table: Table, owners: Sequence[Sequence[Bag]]) -> Vectors:
+        """[owners, features, length]: the weighted mean of each feature's values."""
+        keys = [
+            (table.first + number, text)
+            for bags in owners
+            for number, bag in enumerate(bags)
+            for text, _ in bag
+        ]
+        vectors = self._looked_up(table, keys)
+        features = len(owners[0])
+        if len(keys) > features * len(owners):  # some feature holds several values
+            lengths = [len(bag) for bags in owners for bag in bags]
+            weights = [weight for bags in owners for bag in bags for _, weight in bag]
+            weighted = vectors * np.array(weights, np.float32)[:, None]
+            first = np.cumsum([0, *lengths[:-1]])
+            vectors = np.add.reduceat(weighted, first, axis=0)
+        return vectors.reshape(len(owners), features, -1)
+
+    def _looked_up(self, table: Table, keys: Sequence[Key]) -> Vectors:
+        """Each key's vector; of a value that the model has not seen, its first one."""
+        get = table.row.get
+        rows = [get(key, -1) for key in keys]
+        if min(rows) >= 0:
+            return table.vectors[rows]
+        vectors = np.empty((len(rows), table.vectors.shape[1]), np.float32)
+        known = [i for i, row in enumerate(rows) if row >= 0]
+        vectors[known] = table.vectors[[rows[i] for i in known]]
+        config = self.config
+        for i in (i for i, row in enumerate(rows) if row < 0):
+            number, text = keys[i]
+            name = config.spec.features[number].name
+            vectors[i] = first_vectors(
+                config.seed, name, [text], vectors.shape[1], config.init_std
+            )[0]
+        return vectors
+
+
+def snapshot(model: Model, version: Version) -> Snapshot:
+    """Copy what serving needs; InputError where an entry is not finite."""
+    users = len(model.config.spec.user)
+    taken = Snapshot(
+        version,
+        model.config,
+        float(model.bias[0]),
+        _table(model.user, 0, model.shape.user),
+        _table(model.ad, users, model.shape.ad),
+    )
+    sound = (np.isfinite(part).all() for part in (taken.bias, taken.user.vectors, taken.ad.vectors))
+    if not all(sound):
+        raise InputError(f"version {version.number}: has entries that are not finite")
+    return taken
+
+
+def _table(side: Side, first: int, length: int) -> Table:
+    rows = len(side.keys)
+    return Table(first, side.index.copy(), np.ascontiguousarray(side.rows[:rows, 0, :length]))

@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+
+from divergence.errors import InputError
+from orchestrator.ab.counts import Counts, Day, Trial, read_counts, trials_table
+
+CSV = """day,arm,views,clicks,cost
+1,old,1000,20,10.5
+1,new,1100,25,12
+2,new,900,18,9
+2,old,1000,19,9.25
+"""
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    path = tmp_path / "counts.csv"
+    path.write_text(CSV)
+    return path
+
+
+def test_anybodys_counts_are_read(csv: Path) -> None:
+    [trial] = read_counts(str(csv))
+    first = Day(1, Counts(1000, 20, 10.5), Counts(1100, 25, 12.0))
+    second = Day(2, Counts(1000, 19, 9.25), Counts(900, 18, 9.0))
+    assert trial == Trial("all", "old", "new", (first, second))
+    assert trial.totals == (Counts(2000, 39, 19.75), Counts(2000, 43, 21.0))
+    assert trial.totals[0].cpm == pytest.approx(9.875)
+
+
+def test_the_control_can_be_chosen(csv: Path) -> None:
+    [trial] = read_counts(str(csv), control="new")
+    assert (trial.control, trial.treatment) == ("new", "old")
+    assert read_counts(str(csv), treatment="old") == [trial]
+
+
+def test_trials_survive_the_way_through_a_csv(csv: Path) -> None:
+    [one] = read_counts(str(csv))
+    trials = [Trial(name, "old", "new", one.days) for name in ("seed 1", "seed 2")]
+    trials_table(trials).to_csv(csv, index=False)
+    assert read_counts(str(csv)) == trials
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("1,old,1000,20,10.5", "1,old,1000,2000,10.5", "row 1: clicks must be at most views"),
+        (
+            "2,new,900,18,9",
+            "2,new,900,-1,9",
+            "row 3: clicks must be a whole number >= 0, but is -1",
+        ),
+        ("2,new,900,18,9", "2,new,900,1.5,9", "row 3: clicks must be a whole number"),
+        ("12\n", "much\n", "row 2: cost must be a number >= 0, but is much"),
+        ("2,new,900,18,9", "2,new,900,0,9", "row 3: cost must be 0 where nobody clicked"),
+        ("2,new,900,18,9", "1,new,900,18,9", "row 3: a day of an arm must be given once"),
+        ("2,new,900,18,9\n", "", "day 2 has old alone, but needs both arms"),
+        ("2,new", "2,newer", "must have two arms"),
+        ("day,arm", "date,arm", "needs the columns day, arm, views, clicks, cost, but has no day"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_row(csv: Path, old: str, new: str, told: str) -> None:
+    csv.write_text(CSV.replace(old, new))
+    with pytest.raises(InputError, match=told) as error:
+        read_counts(str(csv))
+    assert str(error.value).startswith(str(csv))
+
+
+def test_unknown_arms_and_files_are_told(csv: Path) -> None:
+    with pytest.raises(InputError, match=r"--control x: .* has the arms old, new"):
+        read_counts(str(csv), control="x")
+    with pytest.raises(InputError, match="must be another arm"):
+        read_counts(str(csv), control="old", treatment="old")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_counts(str(csv.with_name("nope.csv")))
+    csv.write_text("")
+    with pytest.raises(InputError, match="is no csv"):
+        read_counts(str(csv))

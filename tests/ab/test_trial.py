@@ -1,0 +1,210 @@
+"""The A/B test in the marketplace: small, but whole."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from divergence.errors import InputError
+from orchestrator import cli
+from orchestrator.ab import folder
+from orchestrator.ab.config import AbConfig
+from orchestrator.ab.counts import Counts, Day, Finished, Tally, Trial, read_counts
+from orchestrator.ab.trial import Exchange, run_trial
+from orchestrator.ab.tuner import Tuner
+from orchestrator.config_file import read_as_config
+from orchestrator.sources.simulator.marketplace import Market
+from orchestrator.sources.simulator.spec import SPEC
+from orchestrator.store import open_store
+from trainer.features import FeatureSpec
+
+SMALL = """
+seeds: [1, 2]
+source: {kind: simulator, preset: stormy, events_per_cycle: 300, users: 2000, ads: 100,
+         cycle_minutes: 240}
+features: {user: [age, gender, device], ad: [campaign, category]}
+search: {instances: 3}
+control: {name: production, rule: l2}
+treatment: {name: entropic, rule: entropic}
+auction: {candidates: 10}
+acclimation_days: 0
+days: 2
+"""
+
+
+def small(*assignments: str) -> AbConfig:
+    return read_as_config(AbConfig, SMALL, "ab.yaml", assignments)
+
+
+@pytest.fixture(scope="module")
+def finished() -> Finished:
+    return run_trial(small(), 1)
+
+
+def test_a_trial_is_the_same_every_time(finished: Finished) -> None:
+    assert run_trial(small(), 1) == finished
+    assert run_trial(small(), 2) != finished
+
+
+def test_all_requests_are_sold_and_each_arm_has_its_share(finished: Finished) -> None:
+    trial = finished.trial
+    assert (trial.name, trial.control, trial.treatment) == ("seed 1", "production", "entropic")
+    assert [day.day for day in trial.days] == [1, 2]
+    control, treatment = trial.totals
+    assert control.views + treatment.views == pytest.approx(2 * 6 * 300, rel=0.2)
+    assert treatment.views / (control.views + treatment.views) == pytest.approx(0.5, abs=0.1)
+    for counts in (control, treatment):
+        assert 0 < counts.clicks < counts.views
+        assert 0.05 <= counts.cost / counts.clicks <= 5.0
+    old, new = finished.tallies
+    assert old.launched == 3 * 6 * 3
+    assert new.launched == 2 * 6 * 3
+
+
+def test_champions_choose_better_ads_than_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all bids are equal, a trained tuner's ads are clicked more than an empty one's."""
+    monkeypatch.setattr(Market, "bids", lambda _, ads: np.ones(len(ads)))
+    market = ("preset=calm", "ctr=0.05", "cycle_minutes=15", "events_per_cycle=2000")
+    config = small(*(f"source.{knob}" for knob in market))
+    exchange = Exchange(config, 1)
+    spec = FeatureSpec(SPEC.user[:2] + SPEC.user[3:4], (SPEC.ad[1], SPEC.ad[3]))
+    trained, empty = (Tuner(config.tuning(1), config.control, spec) for _ in range(2))
+    for cycle in range(20):
+        trained.learn(cycle, exchange.sell(cycle, (trained, trained), split=False).events)
+    ours, theirs = (
+        sum(exchange.sell(cycle, (t, t), split=False).counts(0).clicks for cycle in range(20, 30))
+        for t in (trained, empty)
+    )
+    assert ours > 1.15 * theirs, (ours, theirs)
+
+
+def test_arms_learn_from_their_own_traffic_or_from_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, list[int]] = {"production": [], "entropic": []}
+
+    def learn(self: Tuner, cycle: int, events: object) -> None:
+        seen[self.line.arm.name].append(len(events))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Tuner, "learn", learn)
+    for traffic in ("own", "pooled"):
+        run_trial(small(f"learn_from={traffic}", "days=1"), 1)
+        both = zip(seen["production"][6:], seen["entropic"], strict=True)
+        assert all((old == new) == (traffic == "pooled") for old, new in both)
+        assert len(seen["entropic"]) == 6
+        seen = {"production": [], "entropic": []}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "told"),
+    [
+        ("treatment.name=production", "must have names of their own, but are both 'production'"),
+        ("treatment.start_from={arm: production, cycle: 3}", "start_from must not be given"),
+        ("source=toy", "'kind' must be one of simulator"),
+        ("seeds=[1, 1]", "seeds: must be different"),
+        ("share=1.0", "share: should be less than 1"),
+        ("dayz=3", "dayz: unknown key (did you mean days?)"),
+        ("search.sampler={kind: adaptive, follow: production}", "follow must not be given"),
+        ("auction.candidates=1", "auction.candidates: should be greater than or equal to 2"),
+    ],
+)
+def test_mistakes_in_the_config_are_told(assignment: str, told: str) -> None:
+    with pytest.raises(InputError) as error:
+        small(assignment)
+    assert told in str(error.value)
+
+
+# -- the folder and the commands -------------------------------------------------------------------
+
+Holdfast = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def holdfast(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Holdfast:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["holdfast", *arguments])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+def made_up(seed: int, better: float) -> Finished:
+    days = tuple(
+        Day(d, Counts(50_000, 1500 + d, 700.0), Counts(50_000, round(1500 * better) + d, 715.0 + d))
+        for d in (1, 2, 3)
+    )
+    trial = Trial(f"seed {seed}", "production", "entropic", days)
+    return Finished(trial, (Tally(100, 10), Tally(100, 1)))
+
+
+def test_a_test_is_run_once_and_gone_on_with(holdfast: Holdfast, tmp_path: Path) -> None:
+    config, out = tmp_path / "ab.yaml", tmp_path / "out"
+    config.write_text(SMALL.replace("seeds: [1, 2]", "seeds: [1]").replace("days: 2", "days: 1"))
+    code, told, err = holdfast("ab", "run", str(config), "--out", str(out))
+    assert code == 0, err
+    assert "seed 1: day 2 of 2" in err
+    assert "CTR" in told
+    before = (out / "trials/seed-0000000001.json").read_bytes()
+    code, again, err = holdfast("ab", "run", str(config), "--out", str(out))
+    assert (code, again) == (0, told)
+    assert "1 of 1 trials are there already" in err
+    assert (out / "trials/seed-0000000001.json").read_bytes() == before
+    assert {"ab.html", "counts.csv", "figures"} <= {path.name for path in out.iterdir()}
+    assert [trial.name for trial in read_counts(str(out / "counts.csv"))] == ["seed 1"]
+    code, _, err = holdfast("ab", "run", str(config), "--out", str(out), "--set", "share=0.3")
+    assert code == 2
+    assert "holds an A/B test with another config" in err
+
+
+def test_trials_are_kept_as_they_are(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    given = [made_up(seed, 1.01) for seed in (3, 12)]
+    for seed, one in zip((12, 3), reversed(given), strict=True):
+        folder.save(store, seed, one)
+    assert folder.load(store) == given
+    path = tmp_path / "trials/seed-0000000003.json"
+    path.write_bytes(path.read_bytes().replace(b"50000", b"60000"))
+    with pytest.raises(InputError, match=r"torn or altered.*delete it"):
+        folder.load(store)
+
+
+def test_the_analysis_of_counts_decides_by_trials(holdfast: Holdfast, tmp_path: Path) -> None:
+    """Three trials that agree decide; their sum alone may not."""
+    store = open_store(str(tmp_path))
+    for seed, better in ((1, 1.03), (2, 1.035), (3, 1.04)):
+        folder.save(store, seed, made_up(seed, better))
+    code, out, err = holdfast("ab", "analyse", str(tmp_path), "--json", "--out", str(tmp_path))
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["deciding"]["CTR"]["low"] > 0
+    assert found["verdict"].startswith("both of the paper's lifts show here.")
+    assert found["deciding"]["CTR"]["basis"] == "Student's 95% interval over 3 trials"
+    assert len(found["days"]) == len(found["trials"]) == 3
+    page = (tmp_path / "ab.html").read_text()
+    assert "the CTR lift is above zero" in page
+    assert "By day, all trials together" in page
+    code, out, _ = holdfast("ab", "analyse", str(tmp_path / "counts.csv"))
+    assert code == 0
+    assert re.search(r"CTR \+3\.\d+% .*: a lift shows", out)
+
+
+def test_the_report_has_the_ab_section(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path))
+    for seed in (1, 2, 3):
+        folder.save(store, seed, made_up(seed, 1.0 + 0.001 * seed))
+    section = folder.ab_section(store)
+    assert section.findings[0].verdict is not None
+    assert [len(chart.panels) for chart in section.charts] == [2, 2]
+    assert "neither of the paper's two lifts shows here" not in section.findings[0].text
+    by_day, by_trial = section.tables
+    assert [row[0].text for row in by_day.rows] == ["1", "2", "3"]
+    assert [row[0].text for row in by_trial.rows] == ["seed 1", "seed 2", "seed 3", "all"]
+    assert by_trial.rows[0][-1].text == "1.00%"
