@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from orchestrator.actor_books import GRACE_S
 from orchestrator.arm_round import ArmRound
 from orchestrator.committer import Committer, Sealed
 from orchestrator.config import Adaptive, RunConfig
 from orchestrator.feed import Fed
 from orchestrator.line import Line, Plan, begin_from
-from orchestrator.pool import GRACE_S, Pool
+from orchestrator.pool import Pool
 from orchestrator.record import CycleRecord
 from orchestrator.search import SearchState, draw, generator
 from orchestrator.work import ArmResult
