@@ -12,7 +12,8 @@ import argparse
 import io
 import threading
 import time
-from contextlib import closing, redirect_stdout
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, redirect_stdout
 from typing import Any
 
 from orchestrator.ray_env import local_environment
@@ -23,7 +24,7 @@ import ray  # noqa: E402
 from readme import Tee, replace_section  # noqa: E402
 from virtual_ray import Costs, VirtualRay  # noqa: E402
 
-import orchestrator.pool as pool_module  # noqa: E402
+from orchestrator import actor_books, crew, giving_out, pool  # noqa: E402
 from orchestrator.actor import Trainer  # noqa: E402
 from orchestrator.arm_round import ArmRound, Pace  # noqa: E402
 from orchestrator.pool import Pool, Terms  # noqa: E402
@@ -35,8 +36,8 @@ from trainer.setting import Setting  # noqa: E402
 SETTING = Setting(1.0, 3.0, 0.5)
 CORES = 8
 """Of a logical node."""
-PER_CORE = 4
-"""Instances that each core trains in a cycle."""
+ROWS = ((10, 4), (100, 4), (1000, 2))
+"""Logical nodes, and the instances that each core trains in a cycle."""
 REAL_ACTORS = 8
 REAL_INSTANCES = 2000
 REFS = 2000
@@ -75,11 +76,11 @@ def main() -> None:
         with started_ray(None, REAL_ACTORS, verbose=False):
             costs = measured_costs()
             real_cycle()
-        print("\n| nodes | cores | instances of | ideal | cycle | driver busy | cores at work |")
+        print("\n| nodes | cores | instances | ideal | cycle | driver busy | cores at work |")
         print("|---|---|---|---|---|---|---|")
-        for nodes in (10, 100, 1000):
+        for nodes, per_core in ROWS:
             for instance_s in (1.0, 60.0):
-                virtual_cycle(costs, nodes, instance_s)
+                virtual_cycle(costs, nodes, per_core, instance_s)
     if given.readme:
         replace_section("bench_scale", kept.getvalue())
 
@@ -118,10 +119,10 @@ def a_round(instances: int) -> ArmRound:
 
 def real_cycle() -> None:
     """Thousands of instances through a real Ray, against the time they sleep."""
-    with closing(Pool(None, (), REAL_ACTORS, Terms(3, 30), Sleeper)) as pool:  # type: ignore[arg-type]
-        pool.wait_until_up()
+    with closing(Pool(None, (), REAL_ACTORS, Terms(3, 30), Sleeper)) as few:  # type: ignore[arg-type]
+        few.wait_until_up()
         began, cpu = time.perf_counter(), time.process_time()
-        (result,) = pool.train([a_round(REAL_INSTANCES)])
+        (result,) = few.train([a_round(REAL_INSTANCES)])
         took, cpu = time.perf_counter() - began, time.process_time() - cpu
     assert len(result.outcomes) == REAL_INSTANCES
     ideal = REAL_INSTANCES * REAL_S / REAL_ACTORS
@@ -129,25 +130,39 @@ def real_cycle() -> None:
           f"{took:.2f} s, ideally {ideal:.2f} s; the driver used {cpu:.2f} s of CPU")  # fmt: skip
 
 
-def virtual_cycle(costs: Costs, nodes: int, instance_s: float) -> None:
+def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) -> None:
     """A cycle on so many logical nodes; a row of the table."""
     cores = nodes * CORES
     virtual = VirtualRay(costs, instance_s, export_s=0.1)
-    before = pool_module.ray, pool_module.time
-    pool_module.ray, pool_module.time = virtual, virtual.clock  # type: ignore[assignment]
-    try:
-        pool = Pool(None, (), cores, Terms(3, 1e6))  # type: ignore[arg-type]
-        pool.wait_until_up()
+    with under_the_pool(virtual):
+        many = Pool(None, (), cores, Terms(3, 1e6))  # type: ignore[arg-type]
+        many.wait_until_up()
         began, idle = virtual.clock.monotonic(), virtual.clock.skipped
-        (result,) = pool.train([a_round(cores * PER_CORE)])
+        (result,) = many.train([a_round(cores * per_core)])
         took = virtual.clock.monotonic() - began
         busy = took - (virtual.clock.skipped - idle)
+    assert len(result.outcomes) == cores * per_core
+    ideal = per_core * instance_s
+    print(f"| {nodes:,} | {cores:,} | {len(result.outcomes):,} of {instance_s:g} s | {ideal:.0f} s "
+          f"| {took:.1f} s | {busy:.1f} s | {ideal / took:.0%} |", flush=True)  # fmt: skip
+
+
+@contextmanager
+def under_the_pool(virtual: VirtualRay) -> Iterator[None]:
+    """Ray and the clock of the pool's modules are these for a while."""
+    before = ray, time
+    _put_under(virtual, virtual.clock)
+    try:
+        yield
     finally:
-        pool_module.ray, pool_module.time = before
-    assert len(result.outcomes) == cores * PER_CORE
-    ideal = PER_CORE * instance_s
-    print(f"| {nodes:,} | {cores:,} | {instance_s:g} s | {ideal:.0f} s | {took:.1f} s "
-          f"| {busy:.1f} s | {ideal / took:.0%} |", flush=True)  # fmt: skip
+        _put_under(*before)
+
+
+def _put_under(some_ray: Any, clock: Any) -> None:
+    for module in (pool, crew):
+        module.ray = some_ray  # type: ignore[attr-defined]
+    for module in (pool, crew, giving_out, actor_books):
+        module.time = clock  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":
