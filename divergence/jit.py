@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
+from numba.core.caching import UserProvidedCacheLocator
 
 PACKAGES = ("divergence", "trainer", "orchestrator/sources/simulator")
 ROOT = Path(__file__).parent.parent
@@ -32,6 +33,21 @@ def cache_dir() -> Path:
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "holdfast" / f"kernels-{digest.hexdigest()[:16]}"
+
+
+class AnywhereLocator(UserProvidedCacheLocator):
+    """Finds kernels wherever the sources lie: code that is sent to a node is in a new folder there.
+
+    numba would look for those of this very path.
+    """
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """The folder of a source file within `cache_dir`."""
+        folder = Path(py_file).parent
+        if folder.is_relative_to(ROOT):
+            return "-".join(folder.relative_to(ROOT).parts)
+        return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -58,9 +74,11 @@ def inlined(function: F) -> F:
 
 def _compile(function: F, **flags: bool) -> F:
     config: Any = numba.config
-    before, config.CACHE_DIR = config.CACHE_DIR, str(cache_dir())
+    before = config.CACHE_DIR, getattr(config, "CACHE_LOCATOR_CLASSES", "")  # old numba: not there
+    config.CACHE_DIR = str(cache_dir())
+    config.CACHE_LOCATOR_CLASSES = f"{__name__}.{AnywhereLocator.__name__}"
     try:
         compiled: Any = njit(error_model="numpy", **flags)  # type: ignore[call-overload]
         return cast(F, compiled(function))
     finally:
-        config.CACHE_DIR = before
+        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before

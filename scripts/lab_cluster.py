@@ -77,10 +77,10 @@ class LabCluster:
         return f"{self.head.address}:{self.ports.ray}"
 
     def start_driver(self, **env: str) -> subprocess.Popen[bytes]:
-        """`holdfast run` on the head."""
-        command = [sys.executable, "-m", "orchestrator", "run", str(self._config), "--out",
-                   str(self.out), "--address", self.address, "--json", "--log", "-"]  # fmt: skip
-        return self.start(self.head, command, **env)
+        """`holdfast run` on the head, with the code of PYTHONPATH, which it ships."""
+        run = [sys.executable, "-P", "-m", "orchestrator", "run", str(self._config)]
+        where = ["--out", str(self.out), "--address", self.address, "--ship"]
+        return self.start(self.head, [*run, *where, "--json", "--log", "-"], **env)
 
     def stop(self) -> int:
         """End the run after its cycle; gives the driver's exit code."""

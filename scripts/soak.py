@@ -4,7 +4,7 @@ Each fault is followed by the seconds until two more cycles are committed (the o
 fault is the second of them at the latest) and until every worker trains again. At the end the run
 is compared, bit for bit, with one that nothing happened to.
 
-    sudo .venv/bin/python scripts/soak.py --minutes 10 --seed 1 [--readme]
+    sudo .venv/bin/python scripts/soak.py --minutes 10 --seed 1 [--tls] [--readme]
 """
 
 import argparse
@@ -13,11 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from lab_cluster import ROOT, LabCluster
-from netlab import Lab, can_make_hosts
+from lab_tls import tls_environment
+from netlab import Lab
 from readme import replace_section
 
 from orchestrator.journal import cycles_of, read_record
@@ -32,7 +33,9 @@ arms:
   - {name: production, rule: l2}
   - {name: entropic, rule: entropic}
 """
-FAULTS = {
+Fault = Callable[[LabCluster, random.Random], str]
+Faults = Mapping[Fault, int]
+FAULTS: dict[Fault, int] = {
     LabCluster.kill_trainer: 4,
     LabCluster.kill_node: 3,
     LabCluster.cut_link: 3,
@@ -50,22 +53,27 @@ def main() -> None:
     options.add_argument("--minutes", type=float, default=10.0)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--hosts", type=int, default=3)
+    options.add_argument("--tls", action="store_true", help="with Ray's TLS between the hosts")
     options.add_argument("--readme", action="store_true", help="put the table into the README")
     given = options.parse_args()
-    if not can_make_hosts():
-        sys.exit("soak: needs root, and a Linux that lets it make network namespaces")
     with tempfile.TemporaryDirectory(prefix="hf-soak-") as folder, Lab(given.hosts) as lab:
         config = Path(folder) / "soak.yaml"
         config.write_text(CONFIG)
         cluster = LabCluster(lab, Path(folder), config, Path(folder) / "run")
-        lines = soak(cluster, random.Random(given.seed), given.minutes * 60)
+        if given.tls:
+            cluster.env |= tls_environment(Path(folder), [host.address for host in lab.hosts])
+        faults = dict(FAULTS)
+        if not lab.isolated:
+            print("no network namespaces here: links are not cut", file=sys.stderr)
+            del faults[LabCluster.cut_link]
+        lines = soak(cluster, faults, random.Random(given.seed), given.minutes * 60)
         lines.append(compare(config, cluster.out, Path(folder) / "alone"))
     if given.readme:
         head = f"`scripts/soak.py --minutes {given.minutes:g} --seed {given.seed}`, "
         replace_section("soak", f"{head}{given.hosts} hosts\n\n" + "\n".join(lines))
 
 
-def soak(cluster: LabCluster, chance: random.Random, seconds: float) -> list[str]:
+def soak(cluster: LabCluster, faults: Faults, chance: random.Random, seconds: float) -> list[str]:
     """The table, line by line as it happens."""
     lines: list[str] = []
     tell(lines, "| at | what happened | two more cycles | all workers train |")
@@ -76,8 +84,8 @@ def soak(cluster: LabCluster, chance: random.Random, seconds: float) -> list[str
     base = cluster.committed()
     calm = cluster.time_until(lambda: cluster.committed() >= base + CYCLES)
     tell(lines, f"| {time.monotonic() - began:.0f} s | nothing | {calm:.1f} s | |")
-    for fault in plan(chance):
-        if time.monotonic() - began > seconds and len(lines) >= len(FAULTS) + 4:
+    for fault in plan(faults, chance):
+        if time.monotonic() - began > seconds and len(lines) >= len(faults) + 4:
             break
         time.sleep(chance.uniform(0, 3))
         at, before = time.monotonic(), cluster.committed()
@@ -91,13 +99,13 @@ def soak(cluster: LabCluster, chance: random.Random, seconds: float) -> list[str
     return lines
 
 
-def plan(chance: random.Random) -> Iterator[Callable[[LabCluster, random.Random], str]]:
+def plan(faults: Faults, chance: random.Random) -> Iterator[Fault]:
     """Every fault once in random order, then for ever by their weights."""
-    once = list(FAULTS)
+    once = list(faults)
     chance.shuffle(once)
     yield from once
     while True:
-        yield chance.choices(list(FAULTS), list(FAULTS.values()))[0]
+        yield chance.choices(list(faults), list(faults.values()))[0]
 
 
 def compare(config: Path, out: Path, alone: Path) -> str:

@@ -1,25 +1,39 @@
 """A run on three hosts with addresses of their own, and what happens to it there.
 
-scripts/soak.py does more of this, for longer.
+Ray has TLS and token authentication there, and the driver ships its code. scripts/soak.py does more
+of this, for longer.
 """
 
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import ROOT, LabCluster, wait_for
+from lab_cluster import ROOT, TRAINER, LabCluster, wait_for
+from lab_tls import tls_environment
 from netlab import Lab
-from soak import CONFIG, bits
+from soak import bits
 
 from orchestrator.journal import cycles_of
+from orchestrator.ray_start import PACKAGES
 from orchestrator.store import open_store
 
 CHANCE = random.Random(7)
+CONFIG = """
+seed: 11
+source: {kind: simulator, preset: stormy, events_per_cycle: 4000, users: 2000, ads: 100}
+features: {user: [age, gender, device], ad: [campaign, category]}
+search: {instances: 8}
+arms:
+  - {name: production, rule: l2}
+  - {name: entropic, rule: entropic}
+"""
+OFTEN = {"RAY_metrics_report_interval_ms": "1000"}
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +43,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     config.write_text(CONFIG)
     with Lab(3) as lab:
         cluster = LabCluster(lab, folder, config, folder / "run")
+        sealed = tls_environment(folder, [host.address for host in lab.hosts])
+        cluster.env |= OFTEN | sealed | {"PYTHONPATH": telltale_code(folder)}
         try:
             cluster.time_until(lambda: cluster.committed() >= 2 and cluster.whole())
             yield cluster
         except TimeoutError:
             print(cluster.log.read_text()[-5000:])
             raise
+
+
+def telltale_code(folder: Path) -> str:
+    """Our packages; who imports the actors' module notes in `folder` where it came from."""
+    for package in PACKAGES:
+        skip = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, folder / "code" / package, ignore=skip)
+    with (folder / "code/orchestrator/actor.py").open("a") as actor:
+        note = f"open(f'{folder}/{{os.getpid()}}.imported', 'w').write(__file__)"
+        actor.write(f"\n\n{note}\n")
+    return str(folder / "code")
 
 
 def on(cluster: LabCluster, name: str, *command: str, **env: str) -> subprocess.Popen[bytes]:
@@ -49,6 +76,9 @@ def told(cluster: LabCluster, name: str) -> str:
 
 def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: Path) -> None:
     assert cluster.trainers() == [1, 1]  # instances are spread over the nodes
+    for pid in (pid for host in cluster.workers for pid in host.pids(TRAINER)):
+        imported = (cluster.out.parent / f"{pid}.imported").read_text()
+        assert re.search(r"/_ray_pkg_\w+/orchestrator/actor.py$", imported)  # what was shipped
     holdfast = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.yaml"),
                 "--address", cluster.address]  # fmt: skip
     (tmp_path / "run.yaml").write_text(CONFIG)
@@ -114,8 +144,8 @@ def scrape(cluster: LabCluster) -> str:
 
 
 def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path: Path) -> None:
-    one_arm = CONFIG.partition("arms:")[0] + "arms: [{name: only, rule: none}]"  # to compile less
-    (tmp_path / "run.yaml").write_text(one_arm.replace("20000", "400"))
+    one_arm = CONFIG.partition("arms:")[0] + "arms: [{name: only, rule: l2}]"
+    (tmp_path / "run.yaml").write_text(one_arm.replace("4000", "400"))
     shipped = {"working_dir": str(ROOT), "env_vars": {"PYTHONPATH": ""},
                "excludes": [".git", "tests", "configs"]}  # fmt: skip
     out = tmp_path / "out"

@@ -72,22 +72,21 @@ def test_the_folder_follows_the_environment(
     assert fresh_cache_dir(ROOT, monkeypatch).parent == tmp_path / "holdfast"
 
 
-def test_two_processes_compile_at_once(tmp_path: Path) -> None:
-    """Both end well with the same bits, and a third finds what they compiled."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+def test_two_processes_compile_at_once(tmp_path: Path, sources: Path) -> None:
+    """Both end well with the same bits; a third, of the same code elsewhere, finds its kernels."""
 
-    def start() -> subprocess.Popen[str]:
+    def start(code: Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", COMPILE],
-            env=environment,
+            [sys.executable, "-P", "-c", COMPILE],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(code)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    together = [start(), start()]
+    together = [start(ROOT), start(ROOT)]
     answers = [process.communicate(timeout=120) for process in together]
-    later = start().communicate(timeout=120)
+    later = start(sources).communicate(timeout=120)
     for out, err in (*answers, later):
         assert err == ""
         assert out.split()[0] == answers[0][0].split()[0]
