@@ -117,6 +117,13 @@ class Auth(Strict):
     mode: Literal["token", "disabled"]
 
 
+class Tls(Strict):
+    """Of KubeRay 1.7; empty: the operator has certificates made."""
+
+    certificateSecretName: Dns | None = None
+    workerCertificateSecretName: Dns | None = None
+
+
 class Autoscaler(Strict):
     version: Literal["v1", "v2"]
     idleTimeoutSeconds: int
@@ -125,6 +132,7 @@ class Autoscaler(Strict):
 class ClusterSpec(Strict):
     rayVersion: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+$")]
     authOptions: Auth
+    tlsOptions: Tls | None = None
     enableInTreeAutoscaling: bool
     autoscalerOptions: Autoscaler
     headGroupSpec: Head

@@ -17,8 +17,10 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 CLUSTER = CONFIGS / "cluster"
 
 
-def load(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((CLUSTER / name).read_text())
+def load(name: str, tls: bool = False) -> dict[str, Any]:
+    """A file; with TLS switched on as the README says: sed -i 's/# tls: //'."""
+    text = (CLUSTER / name).read_text()
+    found: dict[str, Any] = yaml.safe_load(text.replace("# tls: ", "") if tls else text)
     return found
 
 
@@ -54,6 +56,27 @@ def test_what_ray_does_not_check(cloud: str, provider: set[str], size: str) -> N
     assert not re.search(r"[0-9a-f]{32}", (CLUSTER / f"{cloud}.yaml").read_text())  # no token
 
 
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_ray_up_accepts_the_config_with_tls(cloud: str) -> None:
+    given = load(f"{cloud}.yaml", tls=True)
+    validate_config(prepare_config(copy.deepcopy(given)))
+    options = [o.removeprefix("-e ").split("=") for o in given["docker"]["run_options"]]
+    environment = dict(option for option in options if option[0].startswith("RAY_"))
+    files = {environment[f"RAY_TLS_{name}"] for name in ("SERVER_CERT", "SERVER_KEY", "CA_CERT")}
+    assert files == {f"/home/ray/tls/{name}" for name in ("tls.crt", "tls.key", "ca.crt")}
+    assert environment["RAY_USE_TLS"] == "1"
+    script, folder = given["setup_commands"][0].removeprefix("sh ").split()
+    assert (CLUSTER.parent.parent / given["file_mounts"][script]).is_file()
+    assert folder in given["file_mounts"]
+
+
+@pytest.mark.parametrize("name", ["raycluster.yaml", "rayjob.yaml"])
+def test_kubernetes_manifests_with_tls_are_strictly_valid(name: str) -> None:
+    manifest = load(name, tls=True)
+    check_manifest(manifest)
+    assert manifest["spec"].get("rayClusterSpec", manifest["spec"])["tlsOptions"] == {}
+
+
 @pytest.mark.parametrize("name", ["raycluster.yaml", "rayjob.yaml", "networkpolicy.yaml"])
 def test_kubernetes_manifests_are_strictly_valid(name: str) -> None:
     check_manifest(load(name))
@@ -64,6 +87,7 @@ def test_kubernetes_manifests_are_strictly_valid(name: str) -> None:
     [
         (("spec", "rayClusterSpec", "authOptions", "mode"), "tokn"),
         (("spec", "rayClusterSpec", "authOptions", "mod"), "token"),
+        (("spec", "rayClusterSpec", "tlsOptions"), {"certificateSecret": "mine"}),
         (("spec", "rayClusterSpec", "enableInTreeAutoscaling"), "yes, please"),
         (("spec", "rayClusterSpec", "workerGroupSpecs", 0, "maxReplica"), 3),
         (("spec", "rayClusterSpec", "workerGroupSpecs", 0, "minReplicas"), 99),

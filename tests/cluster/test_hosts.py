@@ -98,6 +98,7 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     took = cluster.time_until(cluster.whole)
     print(f"all workers train again after {took:.1f} s more")
     check_metrics(cluster)
+    check_tls(cluster)
     assert cluster.stop() == 130  # and its cores are free
     for refused, name in ((wrong, "wrong"), (none, "none")):
         assert refused.wait(120) == 2, told(cluster, name)
@@ -111,6 +112,15 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
              "--out", str(calm), "--set", f"cycles={cycles}"]  # fmt: skip
     subprocess.run(alone, check=True, capture_output=True, cwd=ROOT, timeout=200)
     assert bits(cluster.out) == bits(calm)
+
+
+def check_tls(cluster: LabCluster) -> None:
+    """Ray has the certificate for the address, and asks for one in return."""
+    trusted = ["-CAfile", cluster.env["RAY_TLS_CA_CERT"], "-verify_return_error"]
+    ask = ["openssl", "s_client", "-connect", cluster.address, *trusted]
+    on(cluster, "asked", *ask, "-verify_ip", cluster.head.address).wait(30)
+    assert "Verify return code: 0 (ok)" in told(cluster, "asked")
+    assert "Acceptable client certificate CA names" in told(cluster, "asked")
 
 
 def check_metrics(cluster: LabCluster) -> None:
