@@ -33,6 +33,14 @@ arms:
   - {name: production, rule: l2}
   - {name: entropic, rule: entropic}
 """
+FETCH = """
+import json, sys, urllib.error
+from urllib.request import Request, urlopen
+try:
+    print(urlopen(Request(sys.argv[1], headers=json.loads(sys.argv[2]))).read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
 OFTEN = {"RAY_metrics_report_interval_ms": "1000"}
 
 
@@ -89,11 +97,12 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     for fault in (cluster.kill_trainer, cluster.kill_node, cluster.kill_driver):
         before = cluster.committed()
         what = fault(CHANCE)
-        took = cluster.time_until(lambda wanted=before + 2: cluster.committed() >= wanted)
-        print(f"{what}: two more cycles after {took:.1f} s")
+        took = cluster.time_until(lambda wanted=before + 5: cluster.committed() >= wanted)
+        print(f"{what}: five more cycles after {took:.1f} s")
         now = {str(path) for path in (cluster.out / "journal").rglob("*.json")}
         assert kept <= now
         kept = now
+    cycles = cluster.committed()
     assert "refused" in cluster.second_driver(CHANCE)
     took = cluster.time_until(cluster.whole)
     print(f"all workers train again after {took:.1f} s more")
@@ -107,11 +116,13 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
         assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?" in said[-1]
         assert not any("Traceback" in line for line in said)
     calm = tmp_path / "calm"
-    cycles = len(cycles_of(open_store(str(cluster.out)), "entropic"))
     alone = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.yaml"),
              "--out", str(calm), "--set", f"cycles={cycles}"]  # fmt: skip
     subprocess.run(alone, check=True, capture_output=True, cwd=ROOT, timeout=200)
-    assert bits(cluster.out) == bits(calm)
+    found, expected = bits(cluster.out), bits(calm)
+    same = [key for key in expected if found.get(key) == expected[key]]
+    assert set(same) >= {f"{arm} {i}" for arm in ("production", "entropic") for i in range(cycles)}
+    assert set(same) == expected.keys() & found.keys()  # models, where the longer run keeps them
 
 
 def check_tls(cluster: LabCluster) -> None:
@@ -145,12 +156,13 @@ def check_metrics(cluster: LabCluster) -> None:
 
 
 def scrape(cluster: LabCluster) -> str:
-    url = f"http://{cluster.head.address}:{cluster.ports.metrics}/metrics"
-    get = (
-        "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1]).read().decode())"
-    )
-    on(cluster, "scraped", sys.executable, "-c", get, url).wait(30)
-    return told(cluster, "scraped")
+    return fetch(cluster, f"http://{cluster.head.address}:{cluster.ports.metrics}/metrics")
+
+
+def fetch(cluster: LabCluster, url: str, **headers: str) -> str:
+    """What is at an address that only the head can reach; where it is refused, the status."""
+    on(cluster, "fetched", sys.executable, "-c", FETCH, url, json.dumps(headers)).wait(30)
+    return told(cluster, "fetched").strip()
 
 
 def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path: Path) -> None:
@@ -167,8 +179,8 @@ def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path:
     url = f"http://{cluster.head.address}:{cluster.ports.dashboard}"
     submit = [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", "--address", url]
     job = [*submit, "--runtime-env-json", json.dumps(shipped), "--", "sh", "-c", run]
-    assert on(cluster, "refused", *job, RAY_AUTH_TOKEN="f" * 64).wait(120) != 0
-    assert "Invalid authentication token" in told(cluster, "refused")
+    assert fetch(cluster, f"{url}/api/jobs/", Authorization="Bearer " + "f" * 64) == "403"
+    assert fetch(cluster, f"{url}/api/jobs/") == "401"
     assert on(cluster, "job", *job).wait(200) == 0, told(cluster, "job")[-3000:]
     assert re.search(r"_ray_pkg_\w+/orchestrator/__init__", told(cluster, "job"))
     assert "complete with 2 cycles" in told(cluster, "job")
