@@ -8,8 +8,10 @@ import hashlib
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 
+from divergence.errors import InputError
 from orchestrator.config import Retention
 from orchestrator.journal import commit, expendable, model_path
 from orchestrator.line import Line
@@ -57,7 +59,13 @@ class Committer:
         """The records of the commit that was begun or is to begin, once it is done; else none."""
         self.begin()
         under_way, self._under_way = self._under_way, None
-        return [] if under_way is None else under_way.result(timeout=COMMIT_S)
+        try:
+            return [] if under_way is None else under_way.result(timeout=COMMIT_S)
+        except FutureTimeout:
+            raise InputError(
+                f"{self._store.uri}: a commit has taken more than {COMMIT_S:.0f} s: the cycle is "
+                "lost; is the storage well?"
+            ) from None
 
     def close(self) -> None:
         """Let go of the thread."""

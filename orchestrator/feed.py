@@ -5,7 +5,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
 
 from orchestrator.record import ChunkInfo
 from orchestrator.sources.protocol import Source
@@ -82,9 +85,18 @@ class Feed:
             clicks=int(chunk.click.sum()) if chunk else 0,
             constant_logloss=float(chunk.constant_logloss) if chunk else 0.0,
             set_aside=dict(events.set_aside),
+            newest=newest_event(events.table, self._source.spec.timestamp),
         )
         shared = None
         if chunk is not None:
             shared = self._share(chunk)
             _ = chunk.user_keys.values, chunk.ad_keys.values  # made here rather than by the driver
         return Fed(cycle, info, chunk, shared, time.perf_counter() - begin)
+
+
+def newest_event(table: pa.Table, timestamp: str | None) -> str | None:
+    """The time of the last event of a chunk, which is in order."""
+    if timestamp is None or not len(table) or not pa.types.is_timestamp(table[timestamp].type):
+        return None
+    found: datetime = table[timestamp].cast(pa.timestamp("us", tz="UTC"))[-1].as_py()
+    return found.isoformat()

@@ -6,6 +6,7 @@ dead actor is replaced here, and what it had is given to another. Training is de
 nothing of this shows in the results.
 """
 
+import logging
 import math
 import re
 import time
@@ -15,7 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+from ray.exceptions import (
+    ActorUnavailableError,
+    ObjectStoreFullError,
+    RayError,
+    RayTaskError,
+)
 
 from divergence.errors import InputError
 from divergence.rules import Rule
@@ -25,6 +31,7 @@ from orchestrator.work import ArmResult, Order, Reply, batch_size, silence_s
 from trainer.instance import Job
 from trainer.kernel import Tables
 
+log = logging.getLogger(__name__)
 START_S = 180.0
 """How long the pool may be without any actor that is ready."""
 SLOW_START_S = 20.0
@@ -36,6 +43,8 @@ GRACE_S = 1.0
 """How long an actor may take to notice that its budget has ended."""
 LOOK_S = 1.0
 MOST_FAILED_STARTS = 5
+MANY = 64
+"""Calls under way from which on all answers that are there are taken at once."""
 SHORT_S = 0.05
 """An instance so short is worth waiting for in an actor, rather than for an idle one."""
 
@@ -106,7 +115,8 @@ class Pool:
     ) -> None:
         """Start `size` actors. `actor` may be a stand-in that trains otherwise."""
         options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 3}
-        self._new = ray.remote(**options)(actor).remote  # type: ignore[call-overload]
+        spread = {"scheduling_strategy": "SPREAD"}  # over all nodes, however few actors
+        self._new = ray.remote(**options, **spread)(actor).remote  # type: ignore[call-overload]
         self._what = (job, tuple(rules))
         self._terms = terms
         self._failed_starts = 0
@@ -115,15 +125,26 @@ class Pool:
         self.resize(size)
 
     def resize(self, size: int) -> None:
-        """Have so many actors, those that are starting included; idle ones go first."""
-        for actor in sorted(self._actors, key=lambda a: bool(a.calls))[size:]:
+        """Have so many actors, those that are starting included; these go first, then idle ones.
+
+        One that is starting may be waiting for a node that is gone for ever.
+        """
+        if size != len(self._actors):
+            log.info("the pool has room for %d, not %d", size, len(self._actors))
+        for actor in sorted(self._actors, key=lambda a: (a.ready is not None, not a.calls))[size:]:
             self._remove(actor)
         while len(self._actors) < size:
             self._start()
 
     def share(self, value: Any) -> Any:
-        """Put a value where every actor reads it without a copy; gone with its reference."""
-        return ray.put(value)
+        """Put a value where actors read it, sent once to each node; gone with its reference."""
+        try:
+            return ray.put(value)
+        except ObjectStoreFullError as error:
+            raise InputError(
+                "Ray's object store on the driver's node has no room for a chunk and its working "
+                "set: give it more (ray start --object-store-memory), or cut shorter chunks"
+            ) from error
 
     def close(self) -> None:
         """End all actors."""
@@ -139,8 +160,11 @@ class Pool:
                 last = time.monotonic() + SLOW_START_S
             if last is not None and time.monotonic() >= last:
                 break
-        up = [a.handle for a in self._actors if a.ready is None]
-        return [ray.get(actor.ready.remote(), timeout=EXPORT_S) for actor in up]
+        pids = []
+        for call in [a.handle.ready.remote() for a in self._actors if a.ready is None]:
+            with suppress(RayError):  # it died since: the first order to it will tell
+                pids.append(ray.get(call, timeout=EXPORT_S))
+        return pids
 
     def train(
         self,
@@ -231,8 +255,8 @@ class Pool:
             tables: Tables = ray.get(call, timeout=timeout_s)
         except RayTaskError:  # it lives, and does not hold it
             return None
-        except (RayError, GetTimeoutError) as error:
-            self._lose(holder, _told(error), {r.name: r for r in rounds})
+        except RayError as error:
+            self._lose(holder, error, {r.name: r for r in rounds})
             return None
         return tables
 
@@ -245,7 +269,9 @@ class Pool:
             return  # all are ready and wait for orders
         left_s = LOOK_S if until is None else until - time.monotonic()
         timeout = min(max(left_s, 0.0), LOOK_S)
-        answered, _ = ray.wait(list(refs), num_returns=1, timeout=timeout)
+        answered, owed = ray.wait(list(refs), num_returns=1, timeout=timeout)
+        if len(owed) > MANY:  # a look at all costs the same for one answer and for many
+            answered += ray.wait(owed, num_returns=len(owed), timeout=0)[0]
         by_name = {arm.name: arm for arm in rounds}
         for ref in answered:
             self._hear(refs[ref], ref, by_name)
@@ -254,11 +280,11 @@ class Pool:
     def _hear(self, actor: _Actor, ref: Any, rounds: Mapping[str, ArmRound]) -> None:
         try:
             answer: Reply | int = ray.get(ref, timeout=EXPORT_S)
-        except (RayError, GetTimeoutError) as error:
-            self._failed_starts += actor.ready is not None
+        except RayError as error:
+            self._failed_starts += actor.ready is not None and not _node_is_lost(error)
             if self._failed_starts >= MOST_FAILED_STARTS:
                 raise InputError(f"no trainer process starts: {_told(error)}") from error
-            self._lose(actor, _told(error), rounds)
+            self._lose(actor, error, rounds)
             return
         if isinstance(answer, Reply):
             call = next(call for call in actor.calls if call.ref == ref)
@@ -274,7 +300,7 @@ class Pool:
     def _look_after(self, rounds: Mapping[str, ArmRound]) -> None:
         now = time.monotonic()
         for actor in [a for a in self._actors if a.hung_at < now]:
-            self._lose(actor, "its process hung", rounds)
+            self._lose(actor, None, rounds)
         if any(a.ready is None for a in self._actors):
             self._alone_since = now
         elif now - self._alone_since > START_S:
@@ -282,13 +308,18 @@ class Pool:
                 f"no trainer process has started in {START_S:.0f} s: are there free CPUs?"
             )
 
-    def _lose(self, actor: _Actor, reason: str, rounds: Mapping[str, ArmRound]) -> None:
-        """Replace an actor. The order it worked on is lost; the one that waited was not begun."""
+    def _lose(self, actor: _Actor, error: RayError | None, rounds: Mapping[str, ArmRound]) -> None:
+        """Replace an actor; no `error`: it hung. The order it worked on is lost.
+
+        The one that waited was not begun, and what goes with a node is no instance's fault.
+        """
+        reason = "its process hung" if error is None else _told(error)
+        log.info("a trainer process is lost and replaced: %s", reason)
         for i, call in enumerate(actor.calls):
             arm = rounds.get(call.order.arm)
             if arm is None:  # its result is out already
                 continue
-            if i == 0:
+            if i == 0 and not (error and _node_is_lost(error)):
                 arm.lose(call.order, reason, self._terms.tries)
             else:
                 arm.put_back(call.order)
@@ -313,6 +344,11 @@ class Pool:
 def _exact(actor: _Actor, arm: ArmRound) -> bool:
     """Whether the actor's order, or the arm's next, must be alone for blame to be exact."""
     return arm.waiting[0].alone or any(t.alone for call in actor.calls for t in call.order.tasks)
+
+
+def _node_is_lost(error: RayError) -> bool:
+    """Whether the actor went with its node, or can no longer be reached."""
+    return isinstance(error, ActorUnavailableError) or "node has died" in str(error)
 
 
 def _told(error: Exception) -> str:

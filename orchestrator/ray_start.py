@@ -5,12 +5,21 @@ Ray reads some of its settings when it is imported: call `local_environment` bef
 
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 
 import ray
+from ray.exceptions import RayError
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
+
+ANSWER_S = 10.0
+ROOT, PACKAGES = Path(__file__).parent.parent, ("divergence", "trainer", "orchestrator")
 
 
 def cores() -> int:
@@ -20,35 +29,82 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-@contextmanager
-def started_ray(address: str | None, actors: int | None, verbose: bool) -> Iterator[int]:
-    """Connect to a cluster, or start a Ray for so many actors; gives how many there is room for.
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Ray that is up, and whether its nodes are to be sent this code."""
 
-    A Ray of our own ends with the block. One that this process has already stays as it is.
+    address: str
+    ship: bool = False
+
+
+@contextmanager
+def started_ray(
+    cluster: Cluster | None, actors: int | None, verbose: bool
+) -> Iterator[Callable[[], int]]:
+    """Connect to a cluster, or start a Ray of our own for so many actors.
+
+    Gives a function that says how many actors there should be now: as many as were asked for, else
+    as there are cores, which on a cluster come and go. A Ray of our own ends with the block. One
+    that this process has already stays as it is.
     """
     if ray.is_initialized():
-        yield actors or _room()
+        yield lambda: actors or room()
         return
-    if address is not None:
-        _connect(address, verbose)
-        wanted = actors or _room()
+    if cluster is not None:
+        _connect(cluster, verbose)
     else:
-        wanted = actors or cores()
-        _start(wanted, verbose)
+        _start(actors or cores(), verbose)
     try:
-        yield wanted
+        yield lambda: actors or room()
     finally:
         ray.shutdown()
 
 
-def _connect(address: str, verbose: bool) -> None:
+def room() -> int:
+    """The cores of all nodes that are there."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return max(int(resources.get("CPU", 1)), 1)
+
+
+def _connect(cluster: Cluster, verbose: bool) -> None:
+    address = cluster.address
     try:
-        ray.init(address=address, log_to_driver=verbose, logging_level=_level(verbose))
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        told = str(error).strip().splitlines()
+        _must_answer(address)
+        with _code() if cluster.ship else nullcontext() as code:
+            ray.init(
+                address=address,
+                log_to_driver=verbose,
+                logging_level=_level(verbose),
+                runtime_env={"working_dir": code} if code else None,
+            )
+    except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
+        token = os.environ.get("RAY_AUTH_MODE") == "token"
+        hint = ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?"
         raise InputError(
-            f"--address {address}: no Ray cluster answers there: {told[0] if told else error!r}"
+            f"--address {address}: no Ray cluster answers there: {_first_sentence(error)}"
+            + (hint if token else "")
         ) from None
+
+
+def _first_sentence(error: Exception) -> str:
+    return one_line(error).strip("'\"").split(". ")[0]
+
+
+@contextmanager
+def _code() -> Iterator[str]:
+    """Our packages side by side in a folder, and nothing else: that is what travels."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        for package in PACKAGES:
+            source, target = ROOT / package, Path(folder) / package
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        yield folder
+
+
+def _must_answer(address: str) -> None:
+    """Ray itself asks for half a minute before it says that nobody is there."""
+    host, _, port = address.rpartition(":")
+    if "://" not in address and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
 
 
 def _start(actors: int, verbose: bool) -> None:
@@ -70,8 +126,3 @@ def _start(actors: int, verbose: bool) -> None:
 
 def _level(verbose: bool) -> int:
     return logging.INFO if verbose else logging.ERROR
-
-
-def _room() -> int:
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return max(int(resources.get("CPU", 1)), 1)

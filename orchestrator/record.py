@@ -23,13 +23,17 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class ChunkInfo:
-    """The cycle's events: whence, how many, and the log-loss of a model that knows their CTR."""
+    """The cycle's events: whence, how many, and the log-loss of a model that knows their CTR.
+
+    `newest` is the last event's time (ISO 8601); None where events have none.
+    """
 
     origin: str
     events: int
     clicks: int
     constant_logloss: float
     set_aside: dict[str, int]
+    newest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,12 @@ def without_clock(record: CycleRecord) -> CycleRecord:
 
 
 def encode(record: CycleRecord) -> bytes:
-    """The record as it is on disk."""
-    return seal(json.loads(record.model_dump_json()))
+    """The record as it is on disk. What came later than the format stands only where it says
+    something, so that old records keep their bytes."""
+    body = json.loads(record.model_dump_json())
+    if body["chunk"]["newest"] is None:
+        del body["chunk"]["newest"]
+    return seal(body)
 
 
 def decode(data: bytes, name: str) -> CycleRecord:

@@ -3,6 +3,7 @@
 import secrets
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
@@ -52,10 +53,12 @@ def run(
     *,
     stop: threading.Event | None = None,
     trainer: type[Trainer] = Trainer,
+    room: Callable[[], int] | None = None,
 ) -> Ended:
     """Run from `start` until the last cycle, the stream's end, or `stop`.
 
-    Needs a Ray that is up. `trainer` may be a stand-in for the class of the actors.
+    Needs a Ray that is up. `trainer` may be a stand-in for the class of the actors. `room` says
+    before each cycle how many actors there should be from now on, where that changes.
     """
     sys.setswitchinterval(SWITCH_S)
     stop = stop or threading.Event()
@@ -77,10 +80,17 @@ def run(
         feed.begin(start.cycle)
         pool.wait_until_up()
         stage = Stage(config, lines, pool, committer, config_hash(config), secrets.token_hex(8))
-        return _cycles(stage, start.cycle, feed, view, stop)
+        return _cycles(stage, start.cycle, feed, view, stop, room or (lambda: actors))
 
 
-def _cycles(stage: Stage, first: int, feed: Feed, view: View, stop: threading.Event) -> Ended:
+def _cycles(
+    stage: Stage,
+    first: int,
+    feed: Feed,
+    view: View,
+    stop: threading.Event,
+    room: Callable[[], int],
+) -> Ended:
     cycles, committer = stage.config.cycles, stage.committer
     for cycle in count(first):
         if not feed.is_ready(cycle):
@@ -98,6 +108,7 @@ def _cycles(stage: Stage, first: int, feed: Feed, view: View, stop: threading.Ev
             committer.begin()
             feed.begin(after)
 
+        stage.pool.resize(room())
         view.show(play(stage, fed, meanwhile))
     raise AssertionError("count() has no end")
 

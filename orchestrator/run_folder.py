@@ -34,11 +34,15 @@ def run_config(store: Store) -> RunConfig:
     return read_config(text, f"{store.uri}/{CONFIG}")
 
 
-def prepare(store: Store, config: RunConfig, must_exist: bool = False) -> Start:
+def must_hold_run(store: Store) -> None:
+    """InputError where there is nothing to resume."""
+    if CONFIG not in store.names(""):
+        raise InputError(f"{store.uri}: there is no run to resume: it has no {CONFIG}")
+
+
+def prepare(store: Store, config: RunConfig) -> Start:
     """Make the folder, or find where the run in it stands and clear the way for the next cycle."""
     there = CONFIG in store.names("")
-    if must_exist and not there:
-        raise InputError(f"{store.uri}: there is no run to resume: it has no {CONFIG}")
     if there and not _begun(store):  # a start that failed has decided nothing
         store.delete(CONFIG)
         there = False

@@ -3,11 +3,10 @@
 import errno
 import hashlib
 import os
+import re
 import secrets
-from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Protocol
-
-import fsspec
+from pathlib import Path
+from typing import BinaryIO, Protocol
 
 from divergence.errors import InputError
 
@@ -47,13 +46,14 @@ def open_store(uri: str) -> Store:
     """The run folder at a local path or URI. Nothing is created yet."""
     if "://" not in uri:
         return LocalStore(Path(uri).expanduser().absolute())
-    try:
-        fs, root = fsspec.core.url_to_fs(uri, use_listings_cache=False)
-    except (ValueError, ImportError) as error:
-        raise InputError(f"{uri}: cannot be opened: {' '.join(str(error).split())}") from None
-    if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
-        return LocalStore(Path(root))
-    return ObjectStore(uri, fs, root.rstrip("/"))
+    if re.match(r"[^/]*://[^/]*:[^/]*@", uri):
+        raise InputError(
+            f"{uri.split('://')[0]}://…: a password must not stand in a URI, which is shown in "
+            "logs and records: give it to the file system by its environment"
+        )
+    from orchestrator.object_store import open_objects  # fsspec is slow to load
+
+    return open_objects(uri)
 
 
 def read(store: Store, path: str) -> bytes:
@@ -89,7 +89,7 @@ class LocalStore:
                 os.fsync(file.fileno())
             _name(beside, target)
         except FileExistsError:
-            _must_hold(self, path, data)
+            must_hold(self, path, data)
         finally:
             beside.unlink(missing_ok=True)
         _sync_folder(target.parent)
@@ -111,46 +111,8 @@ class LocalStore:
         (self.root / path).unlink(missing_ok=True)
 
 
-class ObjectStore:
-    """A prefix of an object store, where one put shows an object whole or not at all."""
-
-    def __init__(self, uri: str, fs: Any, root: str) -> None:
-        self.uri, self.fs, self.root = uri, fs, root
-
-    def create(self, path: str, data: bytes) -> None:
-        """One conditional put. A retry of one that had arrived unheard finds its own bytes."""
-        try:
-            self.fs.pipe_file(f"{self.root}/{path}", data, mode="create")
-        except FileExistsError:
-            _must_hold(self, path, data)
-        except OSError as error:
-            # S3 answers two puts at once with a 409, which s3fs hands on as it came.
-            if not _refused(error):
-                raise
-            _must_hold(self, path, data)
-
-    def open(self, path: str) -> BinaryIO:
-        """The object, to be read."""
-        file: BinaryIO = self.fs.open(f"{self.root}/{path}", "rb")
-        return file
-
-    def names(self, folder: str) -> list[str]:
-        """The names of the objects in a folder."""
-        try:
-            found = self.fs.ls(f"{self.root}/{folder}", detail=True)
-        except FileNotFoundError:
-            return []
-        return sorted(PurePosixPath(f["name"]).name for f in found if f["type"] == "file")
-
-    def delete(self, path: str) -> None:
-        """Remove an object, if it is there."""
-        try:
-            self.fs.rm_file(f"{self.root}/{path}")
-        except FileNotFoundError:
-            return
-
-
-def _must_hold(store: Store, path: str, data: bytes) -> None:
+def must_hold(store: Store, path: str, data: bytes) -> None:
+    """ConflictError unless the file there has these very bytes."""
     try:
         same = read(store, path) == data
     except FileNotFoundError:
@@ -180,8 +142,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _refused(error: OSError) -> bool:
-    told = f"{error} {error.__cause__}"
-    return "PreconditionFailed" in told or "ConditionalRequestConflict" in told

@@ -11,12 +11,15 @@ from types import FrameType
 
 import click
 
+from orchestrator.claim import claimed
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config_file import load_config
+from orchestrator.logs import logging_to
 from orchestrator.publish.background import publishing
 from orchestrator.ray_env import local_environment
-from orchestrator.run_folder import prepare
-from orchestrator.store import open_store
+from orchestrator.run_folder import must_hold_run, prepare
+from orchestrator.sources.files.config import FollowConfig
+from orchestrator.store import Store, open_store
 from orchestrator.view import View, open_view
 
 
@@ -25,16 +28,20 @@ from orchestrator.view import View, open_view
 @click.option("--out", metavar="DIR", help="Run folder or URI. Default: runs/<name of CONFIG>.")
 @set_option
 @click.option("--address", metavar="HOST:PORT", help="A Ray cluster that is up (auto: find it).")
+@click.option("--ship", is_flag=True, help="Send this code to the cluster's nodes.")
 @click.option("--resume", is_flag=True, help="Go on with a run; an error where DIR holds none.")
 @json_option
+@click.option("--log", metavar="FILE", help="Append JSON lines on lost processes etc. (-: stderr).")
 @click.option("--verbose", is_flag=True, help="Show what Ray says, too.")
 def command(
     config_path: str,
     out: str | None,
     assignments: tuple[str, ...],
     address: str | None,
+    ship: bool,
     resume: bool,
     as_json: bool,
+    log: str | None,
     verbose: bool,
 ) -> None:
     """Run CONFIG: every cycle many instances, the best of which is the next cycle's warm start.
@@ -43,30 +50,44 @@ def command(
     a second one stops at once and loses that cycle.
     """
     config = load_config(config_path, assignments)
-    store = open_store(out or f"runs/{Path(config_path).stem}")
-    start = prepare(store, config, must_exist=resume)
-    if config.cycles is not None and start.cycle >= config.cycles:
-        for message in start.messages:
-            click.echo(message)
-        click.echo(f"complete with {start.cycle} cycles in {store.uri}")
-        return
-    if address is None:
-        local_environment()
-    from orchestrator.ray_start import started_ray  # slow to load, and reads the environment
-    from orchestrator.run import Ending, run
-
-    view = open_view(sys.stdout, as_json, config.cycles)
-    view = publishing(view, config, store, start.records.values())
-    actors = None if config.actors == "auto" else config.actors
-    with started_ray(address, actors, verbose) as room, view, _two_stage_stop(view) as stop:
-        ended = run(config, store, start, view, room, stop=stop)
+    folder = open_store(out or f"runs/{Path(config_path).stem}")
+    if resume:
+        must_hold_run(folder)
     sets = [part for assignment in assignments for part in ("--set", assignment)]
-    where = ["--address", address] if address else []
-    again = shlex.join(["holdfast", "run", config_path, "--out", store.uri, *sets, *where])
+    where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
+    again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
+    view = open_view(sys.stdout, as_json, config.cycles)
+    actors = None if config.actors == "auto" else config.actors
+    with logging_to(log), claimed(folder, view.say) as store:
+        start = prepare(store, config)
+        if config.cycles is not None and start.cycle >= config.cycles:
+            for message in (*start.messages, _over("complete", start.cycle, store)):
+                view.say(message)
+            return
+        if address is None:
+            local_environment()
+        from orchestrator.metrics import MeteredView  # slow to load, and reads the environment
+        from orchestrator.ray_start import Cluster, started_ray
+        from orchestrator.run import Ending, run
+
+        cluster = Cluster(address, ship) if address else None
+        with started_ray(cluster, actors, verbose) as room, _two_stage_stop(view) as stop:
+            live = isinstance(config.source, FollowConfig)
+            told = publishing(view, config, store, start.records.values())
+            with MeteredView(told, store.uri, live) as metered:
+                try:
+                    ended = run(config, store, start, metered, room(), stop=stop, room=room)
+                except KeyboardInterrupt:
+                    view.say(f"stopped at once, without the cycle under way; to go on: {again}")
+                    raise
     if ended.ending is Ending.STOPPED:
         view.say(f"stopped before cycle {ended.cycle}; to go on: {again} --resume")
         sys.exit(130)
-    view.say(f"{ended.ending.value} with {ended.cycle} cycles in {store.uri}")
+    view.say(_over(ended.ending.value, ended.cycle, store))
+
+
+def _over(how: str, cycles: int, store: Store) -> str:
+    return f"{how} with {cycles} cycles in {store.uri}"
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from samples import MINIMAL, config, record
 
 from divergence.errors import InputError
 from orchestrator.journal import commit, record_path
-from orchestrator.run_folder import prepare, run_config
+from orchestrator.run_folder import must_hold_run, prepare, run_config
 from orchestrator.store import LocalStore
 
 
@@ -28,7 +28,7 @@ def test_a_new_run_begins_at_0_and_leaves_its_config(store: LocalStore) -> None:
 def test_the_same_command_again_goes_on(store: LocalStore) -> None:
     prepare(store, config())
     commit_cycles(store, 3)
-    start = prepare(store, config(MINIMAL, "cycles=99", "actors=1"), must_exist=True)
+    start = prepare(store, config(MINIMAL, "cycles=99", "actors=1"))
     assert (start.cycle, sorted(start.records), start.messages) == (3, ["a", "b"], ())
 
 
@@ -85,6 +85,6 @@ def test_another_config_is_refused_with_what_differs(store: LocalStore) -> None:
 
 def test_there_must_be_a_run_to_resume(store: LocalStore) -> None:
     with pytest.raises(InputError, match="there is no run to resume"):
-        prepare(store, config(), must_exist=True)
+        must_hold_run(store)
     with pytest.raises(InputError, match=r"is no run: it has no config\.yaml"):
         run_config(store)

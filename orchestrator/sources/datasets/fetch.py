@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.sources.datasets.catalog import DataSet
 from orchestrator.sources.files.columns import label, rule_column
-from orchestrator.sources.files.files import one_line
 
 GROUP_ROWS = 1 << 16
 PIP_LIMIT_S = 600

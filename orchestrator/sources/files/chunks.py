@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.sources.files.config import FilesConfig, FollowConfig
 from orchestrator.sources.files.decoder import Decoder
-from orchestrator.sources.files.files import File, file_system, one_line, options_for
+from orchestrator.sources.files.files import File, file_system, options_for
 from orchestrator.sources.files.rows import Block
 from orchestrator.sources.files.times import UTC
 from orchestrator.sources.protocol import Events

@@ -5,13 +5,14 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, AwareDatetime, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, Field, field_serializer, model_validator
 
 from orchestrator.sources.protocol import SourceConfig
 from orchestrator.strict import Strict
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
+SECRET = re.compile(r"(^|_)(key|secret|token|password|passwd|credentials?|sas)(_|$)", re.I)
 CLICK_RULE = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>\S.*?)\s*")
 
 
@@ -142,7 +143,21 @@ class Reading(SourceConfig):
     quarantine: str | None = None
     """Folder or URI for the broken rows, one JSON-lines file a cycle. Default: in the run."""
     storage_options: dict[str, Any] = Field(default_factory=dict)
-    """For fsspec, such as endpoint_url. Secrets belong in the environment, not here."""
+    """For fsspec, such as endpoint_url. Secrets belong in the environment; what looks like one is
+    used, but not written to the run's folder."""
+
+    @field_serializer("storage_options")
+    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
+        return without_secrets(options)
+
+
+def without_secrets(options: dict[str, Any]) -> dict[str, Any]:
+    """The options less those whose name says that they open doors, however deep they stand."""
+    return {
+        name: without_secrets(value) if isinstance(value, dict) else value
+        for name, value in options.items()
+        if not SECRET.search(name)
+    }
 
 
 class FilesConfig(Reading):

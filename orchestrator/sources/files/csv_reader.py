@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.sources.files.config import Csv
-from orchestrator.sources.files.files import File, one_line
+from orchestrator.sources.files.files import File
 from orchestrator.sources.files.lines import BOM, Lines, row_lines
 from orchestrator.sources.files.rows import Block, Rows, aligned
 

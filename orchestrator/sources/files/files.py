@@ -12,7 +12,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol, infer_compression
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 
 Format = Literal["parquet", "csv", "jsonl"]
 FORMATS: dict[str, Format] = {
@@ -112,11 +112,6 @@ def told(name: str) -> Iterator[None]:
 def options_for(path: str, like: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options of a source for another path: only for one on the same kind of store."""
     return options if get_protocol(path) == get_protocol(like) else {}
-
-
-def one_line(error: BaseException) -> str:
-    """An exception's message as one line, or its name where it has none."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _files_of(path: str, options: Mapping[str, Any]) -> tuple[File, ...]:

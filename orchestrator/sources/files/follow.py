@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.sources.files.chunks import Chunks, Part, write_lines
 from orchestrator.sources.files.config import FollowConfig
 from orchestrator.sources.files.decoder import Decoder
@@ -32,7 +32,6 @@ from orchestrator.sources.files.files import (
     file_system,
     is_local,
     list_folder,
-    one_line,
     options_for,
 )
 from orchestrator.sources.protocol import Events

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from divergence.errors import InputError
-from orchestrator.sources.files.files import File, one_line, told
+from divergence.errors import InputError, one_line
+from orchestrator.sources.files.files import File, told
 from orchestrator.sources.files.rows import Block, Rows
 
 BLOCK_ROWS = 1 << 16

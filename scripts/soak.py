@@ -1,0 +1,138 @@
+"""Runs on a cluster of several hosts while random faults happen to it; prints a table of them.
+
+Each fault is followed by the seconds until two more cycles are committed (the one under way at the
+fault is the second of them at the latest) and until every worker trains again. At the end the run
+is compared, bit for bit, with one that nothing happened to.
+
+    sudo .venv/bin/python scripts/soak.py --minutes 10 --seed 1 [--readme]
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lab_cluster import ROOT, LabCluster
+from netlab import Lab, can_make_hosts
+from readme import replace_section
+
+from orchestrator.journal import cycles_of, read_record
+from orchestrator.record import without_clock
+from orchestrator.store import open_store, read
+
+CONFIG = """
+seed: 11
+source: {kind: simulator, preset: stormy, events_per_cycle: 20000}
+search: {instances: 16}
+arms:
+  - {name: production, rule: l2}
+  - {name: entropic, rule: entropic}
+"""
+FAULTS = {
+    LabCluster.kill_trainer: 4,
+    LabCluster.kill_node: 3,
+    LabCluster.cut_link: 3,
+    LabCluster.kill_driver: 2,
+    LabCluster.kill_head: 1,
+    LabCluster.second_driver: 1,
+}
+"""How often each happens, in proportion."""
+CYCLES = 2
+
+
+def main() -> None:
+    """Faults until the time is up, at least one of each kind; then the comparison."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--minutes", type=float, default=10.0)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--hosts", type=int, default=3)
+    options.add_argument("--readme", action="store_true", help="put the table into the README")
+    given = options.parse_args()
+    if not can_make_hosts():
+        sys.exit("soak: needs root, and a Linux that lets it make network namespaces")
+    with tempfile.TemporaryDirectory(prefix="hf-soak-") as folder, Lab(given.hosts) as lab:
+        config = Path(folder) / "soak.yaml"
+        config.write_text(CONFIG)
+        cluster = LabCluster(lab, Path(folder), config, Path(folder) / "run")
+        lines = soak(cluster, random.Random(given.seed), given.minutes * 60)
+        lines.append(compare(config, cluster.out, Path(folder) / "alone"))
+    if given.readme:
+        head = f"`scripts/soak.py --minutes {given.minutes:g} --seed {given.seed}`, "
+        replace_section("soak", f"{head}{given.hosts} hosts\n\n" + "\n".join(lines))
+
+
+def soak(cluster: LabCluster, chance: random.Random, seconds: float) -> list[str]:
+    """The table, line by line as it happens."""
+    lines: list[str] = []
+    tell(lines, "| at | what happened | two more cycles | all workers train |")
+    tell(lines, "|---|---|---|---|")
+    began = time.monotonic()
+    up = cluster.time_until(lambda: cluster.committed() >= CYCLES and cluster.whole())
+    tell(lines, f"| 0 s | start | {up:.1f} s | {up:.1f} s |")
+    base = cluster.committed()
+    calm = cluster.time_until(lambda: cluster.committed() >= base + CYCLES)
+    tell(lines, f"| {time.monotonic() - began:.0f} s | nothing | {calm:.1f} s | |")
+    for fault in plan(chance):
+        if time.monotonic() - began > seconds and len(lines) >= len(FAULTS) + 4:
+            break
+        time.sleep(chance.uniform(0, 3))
+        at, before = time.monotonic(), cluster.committed()
+        what = fault(cluster, chance)
+        cluster.time_until(lambda wanted=before + CYCLES: cluster.committed() >= wanted)
+        recovered = time.monotonic() - at
+        cluster.time_until(cluster.whole)
+        whole = time.monotonic() - at
+        tell(lines, f"| {at - began:.0f} s | {what} | {recovered:.1f} s | {whole:.1f} s |")
+    cluster.stop()
+    return lines
+
+
+def plan(chance: random.Random) -> Iterator[Callable[[LabCluster, random.Random], str]]:
+    """Every fault once in random order, then for ever by their weights."""
+    once = list(FAULTS)
+    chance.shuffle(once)
+    yield from once
+    while True:
+        yield chance.choices(list(FAULTS), list(FAULTS.values()))[0]
+
+
+def compare(config: Path, out: Path, alone: Path) -> str:
+    """Run as many cycles on this machine alone; the verdict as a line."""
+    cycles = len(cycles_of(open_store(str(out)), "entropic"))
+    command = [sys.executable, "-m", "orchestrator", "run", str(config), "--out", str(alone)]
+    subprocess.run(
+        [*command, "--set", f"cycles={cycles}"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    found, expected = bits(out), bits(alone)
+    same = [key for key in expected if found.get(key) == expected[key]]
+    if found != expected:
+        sys.exit(f"soak: {len(expected) - len(same)} of {len(expected)} files differ")
+    verdict = f"{cycles} cycles, {len(same)} records and models: the same bits as a calm run."
+    print(f"\n{verdict}", flush=True)
+    return f"\n{verdict}"
+
+
+def bits(out: Path) -> dict[str, object]:
+    """Records less the clock, and model files."""
+    store, found = open_store(str(out)), {}
+    for arm in ("production", "entropic"):
+        for cycle in cycles_of(store, arm):
+            record = without_clock(read_record(store, arm, cycle))
+            found[f"{arm} {cycle}"] = record.model_dump_json()
+        for name in store.names(f"models/{arm}"):
+            found[f"{arm} {name}"] = read(store, f"models/{arm}/{name}")
+    return found
+
+
+def tell(lines: list[str], line: str) -> None:
+    """Show a line now and keep it."""
+    print(line, flush=True)
+    lines.append(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The files for clouds and monitoring, checked without either."""
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kuberay import check_manifest
+from ray.autoscaler._private.util import prepare_config, validate_config
+
+from orchestrator.config_file import load_config
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+CLUSTER = CONFIGS / "cluster"
+
+
+def load(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((CLUSTER / name).read_text())
+    return found
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_ray_up_accepts_the_config(cloud: str) -> None:
+    given = load(f"{cloud}.yaml")
+    validate_config(prepare_config(copy.deepcopy(given)))
+    with pytest.raises(Exception, match="max_wrokers"):
+        validate_config(prepare_config(copy.deepcopy(given) | {"max_wrokers": 1}))
+
+
+@pytest.mark.parametrize(
+    ("cloud", "provider", "size"),
+    [
+        ("aws", {"type", "region", "availability_zone", "cache_stopped_nodes"}, "InstanceType"),
+        ("gcp", {"type", "region", "availability_zone", "project_id"}, "machineType"),
+    ],
+)
+def test_what_ray_does_not_check(cloud: str, provider: set[str], size: str) -> None:
+    """Its schema lets anything stand under provider and node_config."""
+    given = load(f"{cloud}.yaml")
+    assert set(given["provider"]) == provider
+    head, worker = (given["available_node_types"][name] for name in ("head", "worker"))
+    own = {"aws": {"BlockDeviceMappings"}, "gcp": {"disks"}}[cloud] | {size}
+    spot = {"aws": {"InstanceMarketOptions"}, "gcp": {"scheduling"}}[cloud]
+    assert set(head["node_config"]) == own  # on demand
+    assert set(worker["node_config"]) == own | spot
+    assert head["resources"] == {"CPU": 0}
+    assert "-e RAY_AUTH_MODE=token" in given["docker"]["run_options"]
+    assert given["file_mounts"]["/home/ray/.ray/auth_token"] == "~/.ray/auth_token"
+    (start,) = [c for c in given["head_start_ray_commands"] if "--head" in c]
+    assert "--dashboard-host=127.0.0.1" in start
+    assert not re.search(r"[0-9a-f]{32}", (CLUSTER / f"{cloud}.yaml").read_text())  # no token
+
+
+@pytest.mark.parametrize("name", ["raycluster.yaml", "rayjob.yaml", "networkpolicy.yaml"])
+def test_kubernetes_manifests_are_strictly_valid(name: str) -> None:
+    check_manifest(load(name))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "rayClusterSpec", "authOptions", "mode"), "tokn"),
+        (("spec", "rayClusterSpec", "authOptions", "mod"), "token"),
+        (("spec", "rayClusterSpec", "enableInTreeAutoscaling"), "yes, please"),
+        (("spec", "rayClusterSpec", "workerGroupSpecs", 0, "maxReplica"), 3),
+        (("spec", "rayClusterSpec", "workerGroupSpecs", 0, "minReplicas"), 99),
+        (("spec", "rayClusterSpec", "headGroupSpec", "rayStartParams", "num-cpus"), 0),
+        (("spec", "backoffLimit"), "often"),
+        (("spec", "entrypoint"), ""),
+        (("kind",), "RayJobb"),
+    ],
+)
+def test_a_typo_in_a_manifest_is_found(path: tuple[str | int, ...], value: object) -> None:
+    manifest = load("rayjob.yaml")
+    inner: Any = manifest
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with pytest.raises(ValueError, match="validation error"):
+        check_manifest(manifest)
+
+
+def test_both_manifests_describe_the_same_cluster() -> None:
+    cluster, job = load("raycluster.yaml")["spec"], load("rayjob.yaml")["spec"]["rayClusterSpec"]
+    pod = job["headGroupSpec"]["template"]["spec"]
+    assert pod.pop("volumes")[0]["configMap"]["name"] == "holdfast-config"
+    assert pod["containers"][0].pop("volumeMounts")[0]["mountPath"] == "/etc/holdfast"
+    assert cluster == job
+    assert cluster["authOptions"] == {"mode": "token"}
+
+
+def test_alert_rules_are_whole() -> None:
+    rules = yaml.safe_load((CONFIGS / "monitoring/alerts.yaml").read_text())["groups"][0]["rules"]
+    assert {rule["alert"] for rule in rules} >= {"HoldfastRetainedFractionLow", "HoldfastNoCommit"}
+    for rule in rules:
+        assert set(rule) - {"for"} == {"alert", "expr", "labels", "annotations"}
+        assert set(rule["annotations"]) == {"summary", "remedy"}
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+    low = next(rule for rule in rules if rule["alert"] == "HoldfastRetainedFractionLow")
+    assert "ray_holdfast_retained_fraction[1h]" in low["expr"]
+    assert low["expr"].endswith("< 0.8")
+
+
+def test_the_dashboard_is_whole() -> None:
+    board = json.loads((CONFIGS / "monitoring/grafana.json").read_text())
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"]) >= 8
+    for panel in board["panels"]:
+        assert all(target["expr"] and target["legendFormat"] for target in panel["targets"])
+
+
+def test_the_example_run_for_clusters_is_a_config() -> None:
+    config = load_config(str(CLUSTER / "run.yaml"))
+    assert isinstance(config.actors, int)
+    assert config.deadline_s is not None
