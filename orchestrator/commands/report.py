@@ -19,9 +19,9 @@ from orchestrator.commands.options import json_option
 @click.option("--aborts", metavar="N", default=0, type=click.IntRange(min=0),
               help="Train N aborted instances of each run again, to show their vectors; they are "
               "kept for later reports.")  # fmt: skip
-@click.option("--ab", "ab_folder", metavar="DIR", help="Add the A/B test that `ab run` left there.")
 @click.option("--abort", "asked", metavar="ARM:CYCLE:INSTANCE", multiple=True,
               help="Likewise this aborted instance; may be given several times.")  # fmt: skip
+@click.option("--ab", "ab_folder", metavar="DIR", help="Add the A/B test that `ab run` left there.")
 @json_option
 def command(
     runs: tuple[str, ...],

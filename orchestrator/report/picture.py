@@ -37,6 +37,8 @@ COLOURS = ("#0072b2", "#d97706", "#009272", "#b5578c", "#2f9bd6", "#b23a00", "#8
 QUIET, LOSS = "#5b6470", "#c2410c"
 ROW = 2.5
 """Inches of a row of panels, its labels included."""
+LEGEND = 0.2
+"""Inches of a line of the legend."""
 STYLE: dict[Any, Any] = {
     "font.size": 8.5,
     "axes.titlesize": 9,
@@ -70,7 +72,8 @@ def _sheet(chart: Chart) -> tuple[Figure, list[Axes]]:
     width = 9.0 if columns == 2 or chart.wide else 5.5
     left = 1.4 if any(panel.y.names for panel in chart.panels) else 0.75
     panel_width = (width - 0.15) / columns - left
-    height = 0.45 + ROW * rows + 0.4
+    lines = -(-len(_tones(chart)) // _columns_of_legend(width))
+    height = 0.45 + ROW * rows + 0.2 + LEGEND * max(lines, 1)
     figure = Figure(figsize=(width, height))
     FigureCanvasSVG(figure)
     places = [divmod(i, columns) for i in range(len(chart.panels))]
@@ -158,12 +161,19 @@ def _scale(axes: Axes, axis: Axis, which: str) -> None:
         part.set_major_locator(MaxNLocator(nbins=6, integer=axis.unit == "cycle"))
 
 
+def _tones(chart: Chart) -> dict[str, Tone]:
+    """The names of all that has a colour."""
+    marks = (mark for panel in chart.panels for mark in panel.marks)
+    return {mark.name: mark.tone for mark in marks if isinstance(mark, Line | Dots | Bars)}
+
+
+def _columns_of_legend(width: float) -> int:
+    return int(width / 1.75)
+
+
 def _legend(figure: Figure, chart: Chart) -> None:
-    tones: dict[str, Tone] = {}
-    for panel in chart.panels:
-        for mark in panel.marks:
-            if isinstance(mark, Line | Dots | Bars):
-                tones[mark.name] = mark.tone
+    tones = _tones(chart)
     if len(tones) > 1:
         handles = [Line2D([], [], color=colour(tone), lw=2) for tone in tones.values()]
-        figure.legend(handles, list(tones), loc="lower left", ncols=6, frameon=False)
+        columns = _columns_of_legend(figure.get_figwidth())
+        figure.legend(handles, list(tones), loc="lower left", ncols=columns, frameon=False)
