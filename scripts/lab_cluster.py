@@ -90,6 +90,8 @@ class LabCluster:
 
     def _start_node(self, host: Host | Neighbour, options: list[str]) -> None:
         ray = [sys.executable, "-m", "ray.scripts.scripts", "start", *NODE]
+        if isinstance(host, Neighbour):  # its agent, too, would be on the loopback of all
+            options = [*options, "--dashboard-agent-listen-port", str(free_ports(1)[0])]
         self.start(host, [*ray, "--node-ip-address", host.address, *options])
 
     def start(
