@@ -24,15 +24,20 @@ from orchestrator.ray_start import PACKAGES
 from orchestrator.store import open_store
 
 CHANCE = random.Random(7)
-CONFIG = """
-seed: 11
-source: {kind: simulator, preset: stormy, events_per_cycle: 4000, users: 2000, ads: 100}
-features: {user: [age, gender, device], ad: [campaign, category]}
-search: {instances: 8}
-arms:
-  - {name: production, rule: l2}
-  - {name: entropic, rule: entropic}
-"""
+FEATURES = "features: {user: [age, gender, device], ad: [campaign, category]}"
+CONFIG = (
+    "seed: 11\n"
+    "source: {kind: follow, path: EVENTS, poll_s: 0.1, settle_s: 0, timestamp: {unit: s}}\n"
+    f"{FEATURES}\n"
+    "search: {instances: 8}\n"
+    "arms: [{name: production, rule: l2}, {name: entropic, rule: entropic}]\n"
+)
+JOB = (
+    "source: {kind: simulator, preset: calm, events_per_cycle: 400, users: 2000, ads: 100}\n"
+    f"{FEATURES}\n"
+    "search: {instances: 8}\n"
+    "arms: [{name: only, rule: l2}]\n"
+)
 FETCH = """
 import json, sys, urllib.error
 from urllib.request import Request, urlopen
@@ -48,17 +53,43 @@ OFTEN = {"RAY_metrics_report_interval_ms": "1000"}
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     folder = tmp_path_factory.mktemp("c")
     config = folder / "run.yaml"
-    config.write_text(CONFIG)
+    (folder / "events").mkdir()
+    config.write_text(CONFIG.replace("EVENTS", str(folder / "events")))
     with Lab(3) as lab:
         cluster = LabCluster(lab, folder, config, folder / "run")
         sealed = tls_environment(folder, [host.address for host in lab.hosts])
         cluster.env |= OFTEN | sealed | {"PYTHONPATH": telltale_code(folder)}
         try:
-            cluster.time_until(lambda: cluster.committed() >= 2 and cluster.whole())
+            train_until_whole(cluster)
             yield cluster
         except TimeoutError:
             print(cluster.log.read_text()[-5000:])
             raise
+
+
+def train_until_whole(cluster: LabCluster) -> int:
+    """Cycle after cycle, since the pool grows with them; gives the cycles in all."""
+    while True:
+        cycles = feed(cluster.out.parent / "events", 1)
+        cluster.time_until(lambda wanted=cycles: cluster.committed() == wanted)
+        if cluster.whole():
+            return cycles
+
+
+def feed(events: Path, cycles: int) -> int:
+    """Fill so many cycles more into the folder that the run follows; gives the cycles in all."""
+    there = len(list(events.iterdir()))
+    for cycle in range(there, there + cycles):
+        roll = random.Random(cycle)
+        rows = (
+            f"{1_704_067_200 + 900 * cycle + i // 4},{roll.randrange(2)},a{roll.randrange(5)},"
+            f"g{roll.randrange(2)},d{roll.randrange(3)},c{roll.randrange(20)},k{roll.randrange(4)}"
+            for i in range(2000)
+        )
+        text = "\n".join(("timestamp,click,age,gender,device,campaign,category", *rows, ""))
+        (events / "next.tmp").write_text(text)
+        (events / "next.tmp").rename(events / f"{cycle:04}.csv")  # whole, or not there
+    return there + cycles
 
 
 def telltale_code(folder: Path) -> str:
@@ -87,25 +118,23 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     for pid in (pid for host in cluster.workers for pid in host.pids(TRAINER)):
         imported = (cluster.out.parent / f"{pid}.imported").read_text()
         assert re.search(r"/_ray_pkg_\w+/orchestrator/actor.py$", imported)  # what was shipped
-    holdfast = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.yaml"),
-                "--address", cluster.address]  # fmt: skip
-    (tmp_path / "run.yaml").write_text(CONFIG)
+    folder = cluster.out.parent
+    run = [sys.executable, "-m", "orchestrator", "run", str(folder / "run.yaml")]
+    holdfast = [*run, "--address", cluster.address]
     other = str(tmp_path / "other")
     wrong = on(cluster, "wrong", *holdfast, "--out", other, RAY_AUTH_TOKEN="f" * 64)
     none = on(cluster, "none", *holdfast, "--out", other + "2", RAY_AUTH_TOKEN="", HOME=other)
     kept: set[str] = set()
     for fault in (cluster.kill_trainer, cluster.kill_node, cluster.kill_driver):
-        before = cluster.committed()
+        cycles = feed(folder / "events", 6)
         what = fault(CHANCE)
-        took = cluster.time_until(lambda wanted=before + 5: cluster.committed() >= wanted)
-        print(f"{what}: five more cycles after {took:.1f} s")
+        took = cluster.time_until(lambda wanted=cycles: cluster.committed() == wanted)
+        print(f"{what}: six more cycles after {took:.1f} s")
         now = {str(path) for path in (cluster.out / "journal").rglob("*.json")}
         assert kept <= now
         kept = now
-    cycles = cluster.committed()
     assert "refused" in cluster.second_driver(CHANCE)
-    took = cluster.time_until(cluster.whole)
-    print(f"all workers train again after {took:.1f} s more")
+    cycles = train_until_whole(cluster)
     check_metrics(cluster)
     check_tls(cluster)
     assert cluster.stop() == 130  # and its cores are free
@@ -115,14 +144,10 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
         assert said[-1].startswith(f"holdfast: --address {cluster.address}: no Ray cluster answers")
         assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?" in said[-1]
         assert not any("Traceback" in line for line in said)
-    calm = tmp_path / "calm"
-    alone = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.yaml"),
-             "--out", str(calm), "--set", f"cycles={cycles}"]  # fmt: skip
+    alone = [*run, "--out", str(tmp_path / "calm"), "--set", f"cycles={cycles}"]
     subprocess.run(alone, check=True, capture_output=True, cwd=ROOT, timeout=200)
-    found, expected = bits(cluster.out), bits(calm)
-    same = [key for key in expected if found.get(key) == expected[key]]
-    assert set(same) >= {f"{arm} {i}" for arm in ("production", "entropic") for i in range(cycles)}
-    assert set(same) == expected.keys() & found.keys()  # models, where the longer run keeps them
+    assert len(bits(cluster.out)) >= 2 * cycles
+    assert bits(cluster.out) == bits(tmp_path / "calm")
 
 
 def check_tls(cluster: LabCluster) -> None:
@@ -138,8 +163,7 @@ def check_metrics(cluster: LabCluster) -> None:
     """What the driver exports is what dashboard and alerts ask for."""
     from orchestrator.metrics import OF_ARMS, OF_RUNS, OUTCOMES
 
-    live_only = {"ray_holdfast_lag_seconds"}
-    expected = {f"ray_{name}" for name in (*OF_ARMS, *OF_RUNS, OUTCOMES)} - live_only
+    expected = {f"ray_{name}" for name in (*OF_ARMS, *OF_RUNS, OUTCOMES)}
     exported: set[str] = set()
 
     def all_there() -> bool:
@@ -152,7 +176,7 @@ def check_metrics(cluster: LabCluster) -> None:
         asked = set(
             re.findall(r"ray_holdfast_\w+", (ROOT / "configs/monitoring" / name).read_text())
         )
-        assert asked <= exported | live_only
+        assert asked <= exported
 
 
 def scrape(cluster: LabCluster) -> str:
@@ -166,8 +190,7 @@ def fetch(cluster: LabCluster, url: str, **headers: str) -> str:
 
 
 def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path: Path) -> None:
-    one_arm = CONFIG.partition("arms:")[0] + "arms: [{name: only, rule: l2}]"
-    (tmp_path / "run.yaml").write_text(one_arm.replace("4000", "400"))
+    (tmp_path / "run.yaml").write_text(JOB)
     shipped = {"working_dir": str(ROOT), "env_vars": {"PYTHONPATH": ""},
                "excludes": [".git", "tests", "configs"]}  # fmt: skip
     out = tmp_path / "out"
