@@ -16,6 +16,7 @@ they are taken as a whole or passed over as a whole.
 
 import json
 import logging
+import re
 import secrets
 import threading
 import time
@@ -92,6 +93,10 @@ def standing_claim(store: Store) -> Claim | None:
         return Claim(epoch, None, "", beats)
 
 
+OURS = re.compile(r"\d{6}(\.json|\.[0-9a-f]{16}\.\d+)")
+"""The names of claims and heartbeats."""
+
+
 class _Held:
     """The store, as long as the claim on it stands."""
 
@@ -101,7 +106,7 @@ class _Held:
         self._ended = threading.Event()
         self._beat()
         for name in store.names(FOLDER):
-            if _epoch(name) < epoch:
+            if OURS.fullmatch(name) and _epoch(name) < epoch:
                 store.delete(f"{FOLDER}/{name}")
         self._heart = threading.Thread(target=self._keep, args=(lease,), daemon=True, name="claim")
         self._heart.start()

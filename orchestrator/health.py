@@ -70,7 +70,7 @@ def last_hour(store: Store, arm: str) -> tuple[list[CycleRecord], list[str]]:
         except DamagedError as fault:
             damaged.append(str(fault))
             continue
-        if found and begun(record) < begun(found[0]) - HOUR:
+        if len(found) > 1 and begun(record) < begun(found[0]) - HOUR:  # two tell the interval
             break
         found.append(record)
     return found[::-1], damaged
@@ -78,10 +78,12 @@ def last_hour(store: Store, arm: str) -> tuple[list[CycleRecord], list[str]]:
 
 def arm_health(records: Sequence[CycleRecord]) -> ArmHealth:
     """What an arm's records say; there is at least one."""
+    records = [record for record in records if record.chunk.events] or records[-1:]
     counts, newest = [tally(record) for record in records], records[-1]
     decided = sum(c.retained + c.diverged for c in counts)
     retained = sum(c.retained for c in counts)
-    served = [r.served_logloss for r in records if r.served_logloss is not None]
+    judged = [r for r in records if r.served_logloss is not None]
+    served = [r.served_logloss for r in judged if r.served_logloss is not None]
     events = sum(r.chunk.events for r in records)
     aside = sum(sum(r.chunk.set_aside.values()) for r in records)
     best = champion(newest)
@@ -96,7 +98,7 @@ def arm_health(records: Sequence[CycleRecord]) -> ArmHealth:
         champion_cycle=max((r.cycle for r in records if r.winner is not None), default=None),
         logloss=best.logloss if best else None,
         served_logloss=statistics.fmean(served) if served else None,
-        constant_logloss=statistics.fmean(r.chunk.constant_logloss for r in records),
+        constant_logloss=statistics.fmean(r.chunk.constant_logloss for r in judged or records),
         set_aside_share=aside / (aside + events) if aside + events else 0.0,
     )
 

@@ -94,7 +94,7 @@ def arm_figures(record: CycleRecord) -> dict[str, float]:
         "holdfast_useful_fraction": count.useful / count.launched if count.launched else None,
         "holdfast_logloss": best.logloss if best else None,
         "holdfast_served_logloss": record.served_logloss,
-        "holdfast_constant_logloss": record.chunk.constant_logloss,
+        "holdfast_constant_logloss": record.chunk.constant_logloss if record.chunk.events else None,
         "holdfast_champion_timestamp_seconds": committed_at(record).timestamp() if best else None,
         "holdfast_champion_max_inf": record.norms.max_inf if record.norms else None,
         "holdfast_caution": float(record.caution),

@@ -101,10 +101,9 @@ class ObjectStore:
 
 
 def _taken(error: OSError) -> bool:
-    """Whether there is an object of this name; two puts at once S3 answers with a 409."""
+    """Whether there is an object of this name. (A 409, of two puts at once, is to be retried.)"""
     told = f"{error} {error.__cause__}"
-    refusals = ("PreconditionFailed", "ConditionalRequestConflict")
-    return isinstance(error, FileExistsError) or any(refusal in told for refusal in refusals)
+    return isinstance(error, FileExistsError) or "PreconditionFailed" in told
 
 
 def _forbidden(error: Exception) -> bool:

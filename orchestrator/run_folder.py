@@ -44,6 +44,11 @@ def prepare(store: Store, config: RunConfig) -> Start:
     """Make the folder, or find where the run in it stands and clear the way for the next cycle."""
     there = CONFIG in store.names("")
     if there and not _begun(store):  # a start that failed has decided nothing
+        if read(store, CONFIG).decode() != config_text(run_config(store)):
+            raise InputError(
+                f"{store.uri}/{CONFIG}: would be overwritten, but was not written by a run: "
+                "use another --out"
+            )
         store.delete(CONFIG)
         there = False
     if there:

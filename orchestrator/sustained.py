@@ -8,12 +8,28 @@ from orchestrator.mistakes import Mistake
 from orchestrator.ranges import Choice
 from orchestrator.rules import searched
 
+LONGEST = 64
+"""Characters of an arm's name."""
+
 
 def sustain_mistakes(config: RunConfig) -> list[Mistake]:
     """What keeps an arm from having one setting."""
     if config.sustain is None:
         return []
     found: list[Mistake] = []
+    for name in ("eta0", "alpha", "beta"):
+        shown = [_shown(value) for value in getattr(config.sustain, name)]
+        if len(set(shown)) < len(shown):
+            text = f"values must differ in their first six digits, but are {', '.join(shown)}"
+            found.append((("sustain", name), text))
+    longest = max(len(made.name) for arm in config.arms for made in _spread(arm, config.sustain))
+    if longest > LONGEST:
+        text = f"an arm's name would have {longest} characters, more than {LONGEST}"
+        found.append((("sustain",), text))
+    if getattr(config.search.sampler, "follow", None) is not None:
+        found.append((("search", "sampler", "follow"), "must be left out: there is no search"))
+    if config.publish is not None and config.publish.arm is not None:
+        found.append((("publish", "arm"), "must be left out where settings are sustained"))
     for i, arm in enumerate(config.arms):
         path = ("arms", i)
         for name in searched(arm.rule):
@@ -40,6 +56,13 @@ def sustained(config: RunConfig) -> RunConfig:
 def _spread(arm: ArmConfig, grid: Sustain) -> Iterator[ArmConfig]:
     for eta0, alpha, beta in product(grid.eta0, grid.alpha, grid.beta):
         fixed = {"eta0": eta0, "alpha": alpha, "beta": beta}
-        name = "_".join([arm.name, *(f"{key}-{value:g}" for key, value in fixed.items())])
+        name = "_".join([arm.name, *(f"{key}-{_shown(value)}" for key, value in fixed.items())])
         ranges = ArmRanges(**{key: Choice(choice=(value,)) for key, value in fixed.items()})
-        yield ArmConfig(name=name, rule=arm.rule, ranges=ranges, family=arm.name)
+        yield ArmConfig.model_construct(
+            name=name, rule=arm.rule, ranges=ranges, start_from=None, family=arm.name
+        )
+
+
+def _shown(value: float) -> str:
+    """A number as part of a folder's name."""
+    return f"{value:g}".replace("+", "")

@@ -89,6 +89,7 @@ def planned(seeds: tuple[int, ...], only: tuple[str, ...]) -> list[Run]:
 @click.option("--list", "listed", is_flag=True, help="Show the commands, run nothing.")
 def main(out: Path, seeds: int, only: tuple[str, ...], listed: bool) -> None:
     """Run every experiment of the paper and the stability map; resumable."""
+    out = out.resolve()
     runs = planned(tuple(range(1, seeds + 1)), only)
     if listed:
         for run in runs:
@@ -112,10 +113,13 @@ def main(out: Path, seeds: int, only: tuple[str, ...], listed: bool) -> None:
 
 def _call(command: list[str]) -> None:
     """Run a command to its end; where it fails, end as it did."""
-    try:
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
-    except KeyboardInterrupt:
-        code = 130
+    with subprocess.Popen(command, cwd=ROOT) as process:
+        while True:
+            try:
+                code = process.wait()
+                break
+            except KeyboardInterrupt:  # the run has it too, and finishes its cycle
+                continue
     if code:
         click.echo("not done; the same command goes on where this one ended", err=True)
         sys.exit(code)

@@ -32,7 +32,7 @@ class Summary:
 
     arms: tuple[str, str]
     days: tuple[Lift, ...]
-    """Each day of all trials together, as in the paper's table."""
+    """Each day of all trials together, as in the paper's table; one without clicks is left out."""
     trials: tuple[Lift, ...]
     whole: Lift
     draws: Lifts
@@ -71,14 +71,20 @@ def summarise(trials: Sequence[Trial]) -> Summary:
     return Summary(
         arms=(first.control, first.treatment),
         days=tuple(
-            _lift(str(day), total(c for c, _ in both), total(t for _, t in both))[0]
-            for day, both in sorted(by_day.items())
+            _lift(str(day), *arms)[0]
+            for day, arms in ((day, _together(both)) for day, both in sorted(by_day.items()))
+            if all(arm.clicks for arm in arms)
         ),
         trials=tuple(each),
         whole=whole,
         draws=draws,
         between=(ctr, cpm),
     )
+
+
+def _together(both: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
+    """Both arms over several trials."""
+    return total(c for c, _ in both), total(t for _, t in both)
 
 
 def verdict_text(summary: Summary, metric: str) -> str:

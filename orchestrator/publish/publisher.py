@@ -7,6 +7,7 @@ there.
 
 import hashlib
 import math
+import re
 from datetime import UTC, datetime
 
 from divergence.errors import InputError
@@ -24,6 +25,9 @@ from orchestrator.record import CycleRecord, DamagedError, FileRef
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.store import Store, read
 from trainer.modelfile import save_model
+
+OURS = re.compile(r"cycle-\d{6}(\.delta)?-[0-9a-f]{12}\.safetensors")
+"""The names of the files that a place has from us; others are none of our business."""
 
 
 class Publisher:
@@ -69,7 +73,10 @@ class Publisher:
             return False
         if newest.line != self._owner:
             raise InputError(f"{self._place.uri}: another run or arm ({newest.line}) took it over")
-        return newest.line == self.line and champion_cycle(record) <= newest.cycle
+        whole = {file.path for file in newest.files} <= {
+            f"models/{name}" for name in self._place.names("models")
+        }
+        return whole and newest.line == self.line and champion_cycle(record) <= newest.cycle
 
     def _chain(self, record: CycleRecord) -> tuple[FileRef, ...]:
         """The run's own full model and deltas; only those that are new are copied."""
@@ -106,7 +113,7 @@ class Publisher:
             except DamagedError:
                 return  # it cannot be told what it needs: leave everything
         for name in self._place.names("models"):
-            if f"models/{name}" not in used:
+            if OURS.fullmatch(name) and f"models/{name}" not in used:
                 self._place.delete(f"models/{name}")
 
 

@@ -22,6 +22,9 @@ MOST_TOLD = 20
 Bag = list[tuple[str, float]]
 """A feature's values with their shares, which sum to 1."""
 
+LARGEST = 1e30
+"""A weight beyond this is a mistake, and sums of such overflow."""
+
 
 class RequestError(InputError):
     """A request that cannot be answered: a line for each mistake."""
@@ -47,7 +50,7 @@ class Reader:
             return []
         if self._plain is not None and len(given) == len(self._plain):
             texts = [given.get(name) for name in self._plain]
-            if all(type(text) is str for text in texts):
+            if all(type(text) is str and text.isascii() for text in texts):
                 return [[(text, 1.0)] for text in texts]  # type: ignore[list-item]
         return self._read_any(given, where, mistakes)
 
@@ -93,17 +96,27 @@ def _bag(feature: Feature, given: Mapping[str, Any]) -> Bag:
 def _shares(values: Sequence[Any], weights: Sequence[Any]) -> Bag:
     for weight in weights:
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not math.isfinite(weight) or weight < 0:
-            raise InputError(f"a weight must be a finite number >= 0, but is {shown(weight)}")
+        if not number or not 0 <= weight <= LARGEST:
+            raise InputError(f"a weight must be from 0 to {LARGEST:g}, but is {shown(weight)}")
     total = math.fsum(weights)
     if total == 0:
         return [(MISSING, 1.0)]
     return [(text_of(v), w / total) for v, w in zip(values, weights, strict=True)]
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a pair
+        return False
+    return True
+
+
 def text_of(value: Any) -> str:
     """A single value as training would name it."""
     if isinstance(value, str):
+        if not value.isascii() and not _is_utf8(value):
+            raise InputError(f"must be text in UTF-8, but is {shown(value)}")
         return value
     if value is None:
         return MISSING

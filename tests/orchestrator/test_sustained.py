@@ -52,3 +52,32 @@ def test_what_keeps_an_arm_from_having_one_setting_is_told(arms: str, line: str)
     with pytest.raises(InputError) as error:
         read_config(HEAD + arms, "run.yaml")
     assert str(error.value) == line
+
+
+@pytest.mark.parametrize(
+    ("grid", "more", "line"),
+    [
+        ("{eta0: [1, 1.0], alpha: [3], beta: [0.4]}", "", "2: sustain.eta0: values must differ"),
+        (
+            "{eta0: [1], alpha: [3], beta: [0.4]}",
+            "search: {sampler: {kind: adaptive, follow: a}}\n",
+            "4: search.sampler.follow: must be left out",
+        ),
+        (
+            "{eta0: [1], alpha: [3], beta: [0.4]}",
+            "publish: {to: place, arm: a}\n",
+            "4: publish.arm: must be left out",
+        ),
+    ],
+)
+def test_what_would_make_a_folder_unreadable_is_refused(grid: str, more: str, line: str) -> None:
+    text = f"source: simulator\nsustain: {grid}\narms: [{{name: a}}]\n{more}"
+    with pytest.raises(InputError, match=line):
+        read_config(text, "run.yaml")
+
+
+def test_large_numbers_are_names_too() -> None:
+    grid = "sustain: {eta0: [1000000], alpha: [3], beta: [0.4]}"
+    config = read_config(f"source: simulator\n{grid}\narms: [{{name: a}}]\n", "run.yaml")
+    assert config.arms[0].name == "a_eta0-1e06_alpha-3_beta-0.4"
+    assert read_config(config_text(config), "config.yaml") == config

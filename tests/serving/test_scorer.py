@@ -92,8 +92,10 @@ def test_weights_may_come_with_the_values(model: Model) -> None:
         ({"age": {}}, "user.age: must be a text, a number, true, false or null, but is {}"),
         ({"tags": "x"}, 'user.tags: must be a list, an object of weights or null, but is "x"'),
         ({"shares": [1]}, "user.tags: has 2 values, but shares must be a list of as many weights"),
-        ({"shares": [1, -1]}, "user.tags: a weight must be a finite number >= 0, but is -1"),
-        ({"shares": [1, "1"]}, 'user.tags: a weight must be a finite number >= 0, but is "1"'),
+        ({"shares": [1, -1]}, "user.tags: a weight must be from 0 to 1e+30, but is -1"),
+        ({"shares": [1, "1"]}, 'user.tags: a weight must be from 0 to 1e+30, but is "1"'),
+        ({"shares": [1, 10**400]}, "user.tags: a weight must be from 0 to 1e+30, but is 1"),
+        ({"geo": "\ud800"}, "user.geo: must be text in UTF-8, but is"),
         ({"tags": [["x"], "y"]}, "user.tags: must be a text, a number"),
     ],
 )

@@ -64,11 +64,12 @@ def kept_of(study: Study, run: Run) -> list[Kept]:
 
 def _kept(study: Study, run: Run, arm: ArmConfig) -> Kept:
     frame = study.of(run, arm.name)
-    fine = frame["retained_fraction"].to_numpy(dtype=float) == 1.0
+    decided = frame["retained_fraction"].dropna()  # neither late, nor failed, nor without events
+    fine = decided.to_numpy(dtype=float) == 1.0
     survived = len(fine) if fine.all() else int(np.argmin(fine))
     eta0, alpha, beta = (getattr(arm.ranges, name).choice[0] for name in ("eta0", "alpha", "beta"))
     served = frame["served_logloss"].iloc[len(frame) // 2 :].mean()
-    lost = float(np.mean(~fine))
+    lost = float(np.mean(~fine)) if len(fine) else 0.0
     return Kept(arm.family or "", eta0, alpha, beta, survived, len(fine), lost, float(served))
 
 
@@ -98,6 +99,7 @@ def _finding(run: Run, kept: Sequence[Kept]) -> Finding:
     if compared is None:
         return Finding("There are not both an l2 and an entropic arm.", None, run.name)
     base, ours = (edges(kept, family) for family in compared)
+    ours = {beta: ours.get(beta, 0.0) for beta in base}
     told = "; ".join(f"beta {beta:g}: {base[beta]:g} and {ours[beta]:g}" for beta in base)
     saved = [
         one for one in kept
@@ -158,10 +160,13 @@ def _edge_chart(study: Study, found: Found, families: Sequence[str]) -> Chart:
 
 
 def _map_chart(study: Study, found: Found, families: Sequence[str]) -> Chart:
+    alphas = sorted({one.alpha for _, kept in found for one in kept})
     panels = [
-        _map(study.titled(run, family), [one for one in kept if one.family == family])
+        _map(study.titled(run, _panel_name(family, alpha, alphas)), mine)
         for run, kept in found
         for family in families
+        for alpha in alphas
+        if (mine := [one for one in kept if (one.family, one.alpha) == (family, alpha)])
     ]
     return Chart(
         "stability-map",
@@ -170,6 +175,10 @@ def _map_chart(study: Study, found: Found, families: Sequence[str]) -> Chart:
         tuple(panels),
         wide=False,
     )
+
+
+def _panel_name(family: str, alpha: float, alphas: Sequence[float]) -> str:
+    return family if len(alphas) == 1 else f"{family}, alpha {alpha:g}"
 
 
 def _map(title: str, kept: Sequence[Kept]) -> Panel:

@@ -12,7 +12,11 @@ from orchestrator.strict import Strict
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
-SECRET = re.compile(r"(^|_)(key|secret|token|password|passwd|credentials?|sas)(_|$)", re.I)
+SECRET = re.compile(
+    r"(^|[_-])(key|secret|token|password|passwd|credentials?|sas|authorization|connection_string)"
+    r"([_-]|$)|(access|account|api|secret|private).?key",
+    re.I,
+)
 CLICK_RULE = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>\S.*?)\s*")
 
 
@@ -153,11 +157,13 @@ class Reading(SourceConfig):
 
 def without_secrets(options: dict[str, Any]) -> dict[str, Any]:
     """The options less those whose name says that they open doors, however deep they stand."""
-    return {
-        name: without_secrets(value) if isinstance(value, dict) else value
-        for name, value in options.items()
-        if not SECRET.search(name)
-    }
+    return {name: _open(value) for name, value in options.items() if not SECRET.search(name)}
+
+
+def _open(value: Any) -> Any:
+    if isinstance(value, dict):
+        return without_secrets(value)
+    return [_open(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 class FilesConfig(Reading):
