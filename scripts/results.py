@@ -123,6 +123,9 @@ def _told(part: Part, report: Report | None) -> Iterator[str]:
     for finding in section.findings:
         name = f"{finding.run}: " if several else ""
         yield f"- {name}{finding.text}" + (f" *{finding.verdict.value}*" if finding.verdict else "")
+    for run in report.study.shown:
+        if run.config.cycles is not None and run.cycles < run.config.cycles:
+            yield f"- {run.name} is not finished: {run.cycles} of {run.config.cycles} cycles."
     yield ""
     if verdict is not Verdict.AGREES and part.explanation:
         yield f"Why, as far as we can tell: {part.explanation}\n"
