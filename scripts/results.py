@@ -50,8 +50,8 @@ PARTS = (
         "retained",
         "A week of cycles",
         chart="retained",
-        explanation="how many are lost is a matter of how far from the champion settings are drawn, "
-        "which the paper does not tell, and of how near to the edge of stability the champion "
+        explanation="how many are lost is a matter of how far from the champion one draws, which "
+        "the paper does not tell, and of how near to the edge of stability the champion "
         "lives: ours live well inside. What does show, with every seed, is the direction: entropic "
         "loses about a third of what production loses.",
     ),
