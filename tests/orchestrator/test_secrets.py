@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from divergence.errors import InputError
 from orchestrator.config_file import config_text, read_config
 from orchestrator.logs import logging_to
 from orchestrator.run_folder import prepare
@@ -50,3 +51,15 @@ def test_logs_are_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (told["level"], told["message"]) == ("info", "a trainer process is lost: it\nhung")
     assert told["time"].endswith("+00:00")
     assert capsys.readouterr().err == ""
+
+
+def test_a_password_in_a_path_is_refused_without_being_shown() -> None:
+    text = (
+        'source: {kind: files, path: "s3://me:hunter2@bucket/x.csv", cut: {events: 5}}\n'
+        "features: {user: [a], ad: [b]}\narms: [{name: a}]\n"
+    )
+    with pytest.raises(InputError) as error:
+        read_config(text, "run.yaml")
+    assert str(error.value) == (
+        "run.yaml:1: source.path: a password must not stand in a URI, which records and logs show"
+    )

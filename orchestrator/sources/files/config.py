@@ -5,7 +5,14 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, AwareDatetime, Field, field_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from orchestrator.sources.protocol import SourceConfig
 from orchestrator.strict import Strict
@@ -153,6 +160,14 @@ class Reading(SourceConfig):
     @field_serializer("storage_options")
     def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
         return without_secrets(options)
+
+    @field_validator("path", check_fields=False)
+    @classmethod
+    def _without_password(cls, path: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for uri in (path,) if isinstance(path, str) else path:
+            if re.match(r"[^/]*://[^/]*:[^/]*@", uri):
+                raise ValueError("a password must not stand in a URI, which records and logs show")
+        return path
 
 
 def without_secrets(options: dict[str, Any]) -> dict[str, Any]:
