@@ -2,10 +2,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.ray_env import local_environment
-
-local_environment()  # before anything imports Ray
-
 
 @pytest.fixture(scope="session", autouse=True)
 def ray_of_two_cores() -> Iterator[None]:
