@@ -235,6 +235,12 @@ class RunConfig(StreamConfig):
         raise mistake("must be auto or a whole number >= 1", value)
 
 
+def published_arm(config: RunConfig) -> str:
+    """Whose champions are published and served, unless one is named."""
+    named = config.publish.arm if config.publish is not None else None
+    return named or config.arms[0].name
+
+
 def feature_spec(features: FeaturesConfig | None) -> FeatureSpec | None:
     """The features as the trainer takes them."""
     if features is None:

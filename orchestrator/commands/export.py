@@ -10,7 +10,7 @@ import click
 @click.argument("source", metavar="PLACE|RUN")
 @click.option("--as", "form", required=True, type=click.Choice(["parquet", "vespa"]))
 @click.option("--out", required=True, metavar="DIR", help="Folder or URI; files are replaced.")
-@click.option("--arm", help="Of a RUN, whose champion. Default: the first arm's.")
+@click.option("--arm", help="Of a RUN, whose champion. Default: publish.arm, else the first.")
 @click.option("--ads", metavar="FILE",
               help="The ads (.parquet, .csv, .jsonl): an id, and a column for each ad feature. "
               "Needed by vespa.")  # fmt: skip

@@ -4,7 +4,7 @@ import click
 
 from divergence.errors import InputError
 from orchestrator.commands.options import run_argument
-from orchestrator.config import PublishConfig
+from orchestrator.config import PublishConfig, published_arm
 from orchestrator.journal import newest_committed
 from orchestrator.publish.publisher import Publisher
 from orchestrator.run_folder import run_config
@@ -14,7 +14,7 @@ from orchestrator.store import open_store
 @click.command("publish", epilog="Example: holdfast publish runs/demo s3://bucket/published")
 @run_argument
 @click.argument("place")
-@click.option("--arm", help="Whose champion. Default: the first arm's.")
+@click.option("--arm", help="Whose champion. Default: publish.arm, else the first.")
 @click.option("--full", is_flag=True, help="The whole model in one file, not what is new of it.")
 @click.option("--keep-last", default=16, show_default=True, type=click.IntRange(min=1),
               help="Versions that stay in PLACE.")  # fmt: skip
@@ -31,6 +31,7 @@ def command(
     arms = {a.name: a.first_cycle for a in config.arms}
     if arm is not None and arm not in arms:
         raise InputError(f"--arm {arm}: must be one of {', '.join(arms)}")
+    arm = arm or published_arm(config)
     terms = PublishConfig(to=place, arm=arm, deltas=not full, keep_last=keep_last)
     publisher = Publisher(config, store, open_store(place), terms, take_over)
     record = newest_committed(store, arms).records.get(publisher.arm)

@@ -10,7 +10,7 @@ SWITCH_S = 5e-4
 
 @click.command("serve", epilog="Example: holdfast serve s3://bucket/published --port 8080")
 @click.argument("source", metavar="PLACE|RUN")
-@click.option("--arm", help="Of a RUN, whose champions. Default: the first arm's.")
+@click.option("--arm", help="Of a RUN, whose champions. Default: publish.arm, else the first.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0: all interfaces.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535),
               help="0: any that is free.")  # fmt: skip

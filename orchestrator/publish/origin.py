@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from divergence.errors import InputError
+from orchestrator.config import published_arm
 from orchestrator.journal import cycles_of, read_record
 from orchestrator.publish.place import Version, newest_first, numbers
 from orchestrator.publish.publisher import champion_cycle, check_sound
@@ -40,12 +41,12 @@ class RunOrigin:
     """A run's committed champions of one arm; a version's number is its cycle."""
 
     def __init__(self, store: Store, arm: str | None) -> None:
-        """The arm's name is checked; None: the run's first arm."""
+        """The arm's name is checked; None: the one that the run publishes, else its first."""
         config = run_config(store)
         names = [a.name for a in config.arms]
         if arm is not None and arm not in names:
             raise InputError(f"--arm {arm}: must be one of {', '.join(names)}")
-        self.store, self.arm = store, arm or names[0]
+        self.store, self.arm = store, arm or published_arm(config)
         self._tau = config.model.tau
 
     def newer(self, number: int) -> Iterator[Version | DamagedError]:

@@ -11,7 +11,13 @@ import re
 from datetime import UTC, datetime
 
 from divergence.errors import InputError
-from orchestrator.config import PublishConfig, RunConfig, config_hash, feature_spec
+from orchestrator.config import (
+    PublishConfig,
+    RunConfig,
+    config_hash,
+    feature_spec,
+    published_arm,
+)
 from orchestrator.line import model_config, read_model
 from orchestrator.publish.place import (
     Version,
@@ -43,15 +49,17 @@ class Publisher:
     ) -> None:
         """Refused where the place holds another run's models, unless this one is to take over."""
         self._config, self._run, self._place, self._terms = config, run, place, terms
-        self.arm = terms.arm or config.arms[0].name
+        if run.uri.rstrip("/") == place.uri.rstrip("/"):
+            raise InputError(f"{place.uri}: is the run's own folder: publish to another place")
+        self.arm = terms.arm or published_arm(config)
         self.line = f"{config_hash(config)[:16]}/{self.arm}"
         newest = newest_version(place)
         self._owner = self.line if newest is None else newest.line
         if self._owner != self.line and not take_over:
             raise InputError(
-                f"{place.uri}: holds the models of another run or arm ({self._owner}): publish to "
+                f"{place.uri}: holds the models of {self._owner}, not of {self.line}: publish to "
                 "another place, or take over once with: "
-                f"holdfast publish {run.uri} {place.uri} --take-over"
+                f"holdfast publish {run.uri} {place.uri} --arm {self.arm} --take-over"
             )
 
     def publish(self, record: CycleRecord) -> Version | None:

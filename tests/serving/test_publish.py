@@ -8,6 +8,7 @@ from runs import TEXT, SmallRun
 
 from divergence.errors import InputError
 from orchestrator.config import PublishConfig
+from orchestrator.config_file import read_config
 from orchestrator.publish.background import PublishingView
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import PlaceOrigin, RunOrigin, open_origin
@@ -90,7 +91,7 @@ def test_a_place_belongs_to_one_line_until_it_is_taken_over(
     mine.publish(run.play())
     other = SmallRun(tmp_path / "other", TEXT.replace("seed: 3", "seed: 4"))
     record = other.play()
-    with pytest.raises(InputError, match=r"holds the models of another run.*--take-over"):
+    with pytest.raises(InputError, match=r"holds the models of .*, not of .*--take-over"):
         publisher(other, place)
     taken = publisher(other, place, take_over=True).publish(record)
     assert taken is not None
@@ -258,3 +259,10 @@ def test_the_commands_publish_and_export(
     assert json.loads((out / "model.json").read_text())["version"] == 1
     assert holdfast("export", place.uri, "--as", "vespa", "--out", str(out)) == 2
     assert holdfast("serve", str(tmp_path / "nowhere")) == 2
+
+
+def test_a_run_s_own_folder_is_no_place(tmp_path: Path) -> None:
+    config = read_config("source: simulator\narms: [{name: a}]\n", "run.yaml")
+    run = LocalStore(tmp_path)
+    with pytest.raises(InputError, match="is the run's own folder"):
+        Publisher(config, run, run, PublishConfig(to=str(tmp_path)))
