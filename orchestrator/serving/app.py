@@ -12,6 +12,12 @@ from orchestrator.serving.metrics import Measured, Metrics
 from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
 
+SHAPES = (
+    'must be a JSON object, sent with "content-type: application/json": {"user": …, "ads": […]} '
+    'for /v1/score, {"requests": [{"user": …, "ads": […]}, …]} for /v1/batch, {"user": …} for '
+    "/v1/user-vector"
+)
+
 
 class ScoreRequest(BaseModel):
     """One user, and the ads to score for them: objects with a value for every feature."""
@@ -119,7 +125,11 @@ def _told(error: Any) -> str:
     """A mistake of form in one line: where in the body, and what."""
     if error["type"] == "json_invalid":
         return f"body: is no JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
-    where = ".".join(str(step) for step in error["loc"] if step != "body") or "body"
+    where = ".".join(str(step) for step in error["loc"] if step != "body")
+    if not where:
+        return f"body: {SHAPES}"
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown key; the body {SHAPES}"
     return f"{where}: {error['msg']}"
 
 
