@@ -1,5 +1,39 @@
-"""For all tests, since Ray reads its settings when the first of them imports it."""
+"""What all tests share: Ray's settings, which it reads when first imported, and an S3 API."""
+
+from collections.abc import Iterator
+
+import pytest
 
 from orchestrator.ray_env import local_environment
 
 local_environment()
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(
+    s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> str:
+    import s3fs
+
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": s3_endpoint,
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    name = f"bucket-{abs(hash(request.node.nodeid))}"
+    s3fs.S3FileSystem().mkdir(name)
+    return f"s3://{name}/runs/first"

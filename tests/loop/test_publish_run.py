@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import s3fs
 from loops import Heard, go, records, small
 
 from orchestrator.config import PublishConfig
@@ -44,26 +43,14 @@ def test_what_is_committed_is_published(tmp_path: Path) -> None:
         assert save_model(follower.model) == save_model(model)
 
 
-def test_an_object_store_is_a_place(
-    s3_endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": s3_endpoint,
-    }.items():
-        monkeypatch.setenv(name, value)
-    s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().mkdir("publish-bucket")
-    uri = "s3://publish-bucket/place"
+def test_an_object_store_is_a_place(bucket: str, tmp_path: Path) -> None:
     config = small("cycles=3")
     go(config, tmp_path)
-    run_store, place = open_store(str(tmp_path)), open_store(uri)
-    publisher = Publisher(config, run_store, place, PublishConfig(to=uri, keep_last=2))
+    run_store, place = open_store(str(tmp_path)), open_store(bucket)
+    publisher = Publisher(config, run_store, place, PublishConfig(to=bucket, keep_last=2))
     made = records(tmp_path, "production")
     first = publisher.publish(made[0])
-    follower = Follower(open_origin(uri))
+    follower = Follower(open_origin(bucket))
     assert follower.advance().version == first
     for record in made[1:]:
         assert publisher.publish(record) is not None
