@@ -163,8 +163,9 @@ class _Held:
 
     def _beat(self) -> None:
         """The next heartbeat first, then the last one goes: there is always one."""
-        last, self._beats = self._beats, self._beats + 1
-        self._store.create(self._beat_path(self._beats), b"")
+        last = self._beats
+        self._store.create(self._beat_path(last + 1), b"")
+        self._beats = last + 1
         if last:
             self._store.delete(self._beat_path(last))
 

@@ -9,7 +9,7 @@ from trainer.kernel import Tables
 from trainer.outcome import Outcome, Status
 from trainer.setting import Setting
 
-BATCH_S = 0.1
+BATCH_S = 0.2
 """How long a call should take: long against Ray's millisecond, short against a cycle."""
 SLOWEST_S = 1e-4
 """Seconds an event that nobody needs, for calls before anything has been measured."""

@@ -39,10 +39,11 @@ class Ports(NamedTuple):
 
 
 class LabCluster:
-    """The first host is the head and has no cores to train on; each other host has one."""
+    """The first host is the head and has no cores to train on; each other has so many."""
 
-    def __init__(self, lab: Lab, folder: Path, config: Path, out: Path) -> None:
+    def __init__(self, lab: Lab, folder: Path, config: Path, out: Path, cores: int = 1) -> None:
         self.head, *self.workers = lab.hosts
+        self._cores = cores
         self.ports = Ports(6379, 8265, 8080) if lab.isolated else Ports(*free_ports(3))
         self._temp = [] if lab.isolated else ["--temp-dir", str(folder / "ray")]
         self.out, self._config = out, config
@@ -67,7 +68,7 @@ class LabCluster:
         for host in self.workers:
             if not host.pids(RAYLET) and not host.pids(sys.executable):
                 host.kill()
-                self._start_node(host, ["--address", self.address, "--num-cpus", "1"])
+                self._start_node(host, ["--address", self.address, "--num-cpus", str(self._cores)])
         if self.driver is None or self.driver.poll() is not None:
             self.driver = self.start_driver()
 
@@ -127,7 +128,8 @@ class LabCluster:
 
     def whole(self) -> bool:
         """Whether every worker trains, and can be reached."""
-        return all(self.trainers()) and not any(timer.is_alive() for timer in self._healing)
+        trains = all(count == self._cores for count in self.trainers())
+        return trains and not any(timer.is_alive() for timer in self._healing)
 
     # -- what happens ---------------------------------------------------------------------------
 

@@ -74,6 +74,12 @@ class Host:
         found = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
         return [pid for pid in map(int, found.stdout.split()) if named in _program(pid)]
 
+    def received(self) -> int:
+        """The bytes that have come in over its link."""
+        counter = "/sys/class/net/eth0/statistics/rx_bytes"
+        look = ["ip", "netns", "exec", self.name, "cat", counter]
+        return int(subprocess.run(look, check=True, capture_output=True).stdout)
+
     def kill(self) -> None:
         """The host is gone, with all its processes and its files under /tmp/ray."""
         _kill(self.pids(), self._started)

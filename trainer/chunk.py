@@ -17,6 +17,7 @@ from divergence.errors import InputError
 from trainer.events import column, ragged
 from trainer.features import Feature, FeatureSpec
 from trainer.kernel import Slots
+from trainer.slots import lay, merge
 
 MISSING = ""
 """The value of an event that has none: null, NaN, the empty string or an empty list."""
@@ -98,7 +99,7 @@ def compile_side(
     row_of = np.zeros(len(counts), np.int32)
     row_of[order] = np.arange(len(order), dtype=np.int32)
     offsets = np.cumsum([0] + [len(c.values) for c in columns])
-    rows = [row_of[offset + c.codes] for offset, c in zip(offsets, columns, strict=False)]
+    rows = np.split(row_of, offsets[1:-1])
     number = np.repeat(np.arange(len(columns)), np.diff(offsets))[order]
     names = [value for c in columns for value in c.values]
     keys = Keys(
@@ -106,15 +107,16 @@ def compile_side(
         pa.array([names[i] for i in order], pa.string()),
         _frozen(counts[order].astype(np.int64)),
     )
-    return (_fixed_slots(rows) if single else _ragged_slots(columns, rows)), keys
+    return (_fixed_slots if single else _ragged_slots)(columns, rows), keys
 
 
-def _fixed_slots(rows: list[NDArray[np.int32]]) -> Slots:
-    n, k = len(rows[0]), len(rows)
+def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
+    n, k = len(columns[0].codes), len(columns)
+    row = np.stack([of[c.codes] for c, of in zip(columns, rows, strict=True)], axis=1)
     nothing = np.zeros(0, np.int32)
     return Slots(
         _frozen(np.arange(0, (n + 1) * k, k, dtype=np.int64)),
-        _frozen(np.stack(rows, axis=1).reshape(-1)),
+        _frozen(row.reshape(-1)),
         _frozen(nothing),
         _frozen(nothing.astype(np.float32)),
     )
@@ -122,24 +124,18 @@ def _fixed_slots(rows: list[NDArray[np.int32]]) -> Slots:
 
 def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
     """Lay the features of each event side by side, each with its values in their order."""
-    events = next(len(c.codes) if c.lengths is None else len(c.lengths) for c in columns)
-    lengths = np.ones((events, len(columns)), np.int64)
-    for k, c in enumerate(columns):
-        if c.lengths is not None:
-            lengths[:, k] = c.lengths
-    ends = np.cumsum(lengths.reshape(-1)).reshape(lengths.shape)
-    row = np.empty(int(ends[-1, -1]), np.int32)
-    feature, weight = np.empty_like(row), np.ones(len(row), np.float32)
-    for k, c in enumerate(columns):
-        at = ends[:, k] - lengths[:, k]
-        if c.lengths is not None:
-            within = np.arange(len(c.codes)) - np.repeat(
-                np.cumsum(c.lengths) - c.lengths, c.lengths
-            )
-            at = np.repeat(at, c.lengths) + within
-            weight[at] = c.weights
-        row[at], feature[at] = rows[k], k
-    start = np.concatenate([[0], ends[:, -1]]).astype(np.int64)
+    lists = [c.lengths for c in columns if c.lengths is not None]
+    events = len(lists[0]) if lists else len(columns[0].codes)
+    start = np.zeros(events + 1, np.int64)
+    start[1:] = sum(lists, start=np.int64(len(columns) - len(lists)))
+    np.cumsum(start, out=start)
+    row = np.empty(start[-1], np.int32)
+    feature, weight = np.empty_like(row), np.empty(len(row), np.float32)
+    place, one, full = start[:-1].copy(), np.zeros(0, np.int64), np.zeros(0, np.float32)
+    for k, (c, of) in enumerate(zip(columns, rows, strict=True)):
+        lengths = one if c.lengths is None else c.lengths
+        weights = full if c.weights is None else c.weights
+        lay(c.codes, lengths, weights, of, k, place, row, feature, weight)
     return Slots(_frozen(start), _frozen(row), _frozen(feature), _frozen(weight))
 
 
@@ -164,27 +160,14 @@ def _mean_of(
 
     An event whose list is empty or weighs nothing has the missing value.
     """
-    events = len(lengths)
     if weights.max(initial=0.0) > 2.0**900:  # their sum must not be infinite
         weights = weights * 2.0**-100
-    owner = np.repeat(np.arange(events), lengths)
-    key = owner * np.int64(max(1, len(values))) + codes
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    together = np.bincount(inverse, weights, minlength=len(first))
-    keep = np.sort(first[together > 0])
-    weight = together[inverse[keep]]
-    owner, codes = owner[keep], codes[keep]
-    total = np.bincount(owner, weight, minlength=events)
-    lone = np.flatnonzero(total == 0)
-    if len(lone):
-        values = values if MISSING in values else [*values, MISSING]
-        owner = np.concatenate([owner, lone])
-        codes = np.concatenate([codes, np.full(len(lone), values.index(MISSING), np.int32)])
-        weight, total[lone] = np.concatenate([weight, np.ones(len(lone))]), 1.0
-        order = np.argsort(owner, kind="stable")
-        owner, codes, weight = owner[order], codes[order], weight[order]
-    share = (weight / total[owner]).astype(np.float32)
-    return _Column(codes, values, np.bincount(owner, minlength=events), share)
+    known = MISSING in values
+    missing = values.index(MISSING) if known else len(values)
+    codes, lengths, shares = merge(codes, lengths, weights, len(values), missing)
+    if not known and len(codes) and codes.max() == missing:
+        values = [*values, MISSING]
+    return _Column(codes, values, lengths, shares)
 
 
 def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
@@ -198,7 +181,9 @@ def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     canonical = [numbers.setdefault(text or MISSING, len(numbers)) for text in texts]
     if array.null_count:
         canonical.append(numbers.setdefault(MISSING, len(numbers)))
-    codes = pc.fill_null(array.indices.cast(pa.int64()), len(texts))
+    codes = array.indices
+    if array.null_count:
+        codes = pc.fill_null(codes.cast(pa.int64()), len(texts))
     return np.asarray(canonical, np.int32)[codes.to_numpy(zero_copy_only=False)], list(numbers)
 
 

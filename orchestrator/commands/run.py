@@ -1,9 +1,11 @@
 """`holdfast run`: train, cycle after cycle."""
 
+import os
 import shlex
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,9 @@ from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.sources.files.config import FollowConfig
 from orchestrator.store import Store, open_store
 from orchestrator.view import View, open_view
+
+LAST_S = 5.0
+"""How long the second Ctrl-C waits for what is under way, such as storage that does not answer."""
 
 
 @click.command("run", epilog="Example: holdfast run configs/quickstart.yaml --out runs/quickstart")
@@ -92,20 +97,28 @@ def _over(how: str, cycles: int, store: Store) -> str:
 
 @contextmanager
 def _two_stage_stop(view: View) -> Iterator[threading.Event]:
-    """The first Ctrl-C (or SIGTERM) sets the event, the second raises KeyboardInterrupt."""
-    stop, over = threading.Event(), threading.Event()
+    """The first Ctrl-C (or SIGTERM) sets the event, the second raises KeyboardInterrupt.
+
+    A process that has not ended soon after the second one is ended.
+    """
+    stop, at_once, over = threading.Event(), threading.Event(), threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
+            at_once.set()
             raise KeyboardInterrupt
         stop.set()
 
-    def tell() -> None:  # not in the handler, which may have interrupted another print
+    def watch() -> None:  # not in the handler, which may have interrupted another print
         stop.wait()
-        if not over.is_set():
-            view.say("stopping after this cycle's commit; once more to stop at once")
+        if over.is_set():
+            return
+        view.say("stopping after this cycle's commit; once more to stop at once")
+        at_once.wait()
+        time.sleep(LAST_S)
+        os._exit(130)
 
-    threading.Thread(target=tell, daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()
     before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop

@@ -5,6 +5,7 @@ of this, for longer.
 """
 
 import json
+import pickle
 import random
 import re
 import shutil
@@ -17,12 +18,17 @@ from pathlib import Path
 import pytest
 from lab_cluster import ROOT, TRAINER, LabCluster, wait_for
 from lab_tls import tls_environment
-from netlab import Lab
+from netlab import Host, Lab
 from soak import bits
 
+from orchestrator.config_file import read_config
 from orchestrator.journal import cycles_of
+from orchestrator.line import model_config
 from orchestrator.ray_start import PACKAGES
+from orchestrator.sources.opening import open_source
 from orchestrator.store import open_store
+from trainer.chunk import compile_chunk
+from trainer.model import Model
 
 CHANCE = random.Random(7)
 FEATURES = "features: {user: [age, gender, device], ad: [campaign, category]}"
@@ -36,6 +42,12 @@ CONFIG = (
 JOB = (
     "source: {kind: simulator, preset: calm, events_per_cycle: 400, users: 2000, ads: 100}\n"
     f"{FEATURES}\n"
+    "search: {instances: 8}\n"
+    "arms: [{name: only, rule: l2}]\n"
+)
+BULKY = (
+    "cycles: 5\n"
+    "source: {kind: simulator, preset: calm, events_per_cycle: 30000, ads: 50000}\n"
     "search: {instances: 8}\n"
     "arms: [{name: only, rule: l2}]\n"
 )
@@ -57,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     (folder / "events").mkdir()
     config.write_text(CONFIG.replace("EVENTS", str(folder / "events")))
     with Lab(3) as lab:
-        cluster = LabCluster(lab, folder, config, folder / "run")
+        cluster = LabCluster(lab, folder, config, folder / "run", cores=2)
         sealed = tls_environment(folder, [host.address for host in lab.hosts])
         cluster.env |= OFTEN | sealed | {"PYTHONPATH": telltale_code(folder)}
         try:
@@ -115,7 +127,7 @@ def told(cluster: LabCluster, name: str) -> str:
 
 
 def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: Path) -> None:
-    assert cluster.trainers() == [1, 1]  # instances are spread over the nodes
+    assert cluster.trainers() == [2, 2]  # instances are spread over the nodes
     for pid in (pid for host in cluster.workers for pid in host.pids(TRAINER)):
         imported = (cluster.out.parent / f"{pid}.imported").read_text()
         assert re.search(r"/_ray_pkg_\w+/orchestrator/actor.py$", imported)  # what was shipped
@@ -189,6 +201,37 @@ def fetch(cluster: LabCluster, url: str, **headers: str) -> str:
     """What is at an address that only the head can reach; where it is refused, the status."""
     on(cluster, "fetched", sys.executable, "-c", FETCH, url, json.dumps(headers)).wait(30)
     return told(cluster, "fetched").strip()
+
+
+def test_chunk_and_rows_travel_once_to_each_node(cluster: LabCluster, tmp_path: Path) -> None:
+    """By the bytes that arrive at hosts on which two trainers read the same."""
+    hosts = [host for host in cluster.workers if isinstance(host, Host)]
+    if not hosts:
+        pytest.skip("hosts of this lab have no wires of their own")
+    (tmp_path / "run.yaml").write_text(BULKY)
+    run = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.yaml")]
+    before = [host.received() for host in hosts]
+    where = ["--out", str(tmp_path / "out"), "--address", cluster.address]
+    assert on(cluster, "bulky", *run, *where).wait(200) == 0, told(cluster, "bulky")
+    needed = bytes_of_all_cycles()
+    for host, then in zip(hosts, before, strict=True):
+        times = (host.received() - then) / needed
+        print(f"{host.address} has received the {needed / 2**20:.0f} MB {times:.2f} times")
+        assert 0.9 < times < 1.5
+
+
+def bytes_of_all_cycles() -> int:
+    """What actors must have to train every cycle of BULKY: its chunk, and its rows."""
+    config = read_config(BULKY, "bulky", ())
+    source = open_source(config.source, None)
+    model, size = Model(model_config(config, source.spec)), 0
+    for cycle in range(config.cycles or 0):
+        events = source.events(cycle)
+        assert events is not None
+        chunk = compile_chunk(events.table, source.spec)
+        rows = model.gather(chunk, cycle).tables
+        size += len(pickle.dumps(chunk)) + len(pickle.dumps(rows))
+    return size
 
 
 def test_a_run_as_a_ray_job_with_the_code_shipped(cluster: LabCluster, tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 
 from loops import SMALL, bits, go, records, small
+from unsteady import unsteady
+
+from orchestrator.commands.run import LAST_S
 
 COMMAND = [sys.executable, "-c", "from orchestrator.cli import main; main()"]
 
@@ -65,6 +68,39 @@ def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None
     cycles = f"cycles={shown[-1] + 1}"
     go(small(cycles), short)
     assert bits(out, small()) == bits(short, small())
+
+
+def test_a_second_ctrl_c_ends_a_run_whose_storage_does_not_answer(
+    bucket: str, s3_endpoint: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(SMALL)
+    command = [*COMMAND, "run", str(config), "--out", bucket, "--json", "--set"]
+    with unsteady(s3_endpoint) as storage, (tmp_path / "told").open("wb") as told:
+        env = os.environ | {"AWS_ENDPOINT_URL": storage.url}
+        run = subprocess.Popen([*command, "cycles=4000"], env=env, stdout=told, stderr=told)
+
+        def wait_for(sign: str) -> None:
+            end = time.monotonic() + 200
+            while sign not in (tmp_path / "told").read_text():
+                assert run.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.05)
+
+        wait_for('"cycle": 3')
+        storage.away = True
+        run.send_signal(signal.SIGINT)
+        wait_for("once more to stop at once")
+        began = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == 130
+        assert time.monotonic() - began < 3 * LAST_S
+        assert "without the cycle under way; to go on: holdfast" in (tmp_path / "told").read_text()
+        storage.away = False
+        cycles = f"cycles={len(records(bucket, 'entropic')) + 1}"
+        assert subprocess.run([*command, cycles], env=env, capture_output=True).returncode == 0
+    go(small(cycles), tmp_path / "calm")
+    assert bits(bucket, small()) == bits(tmp_path / "calm", small())
 
 
 def test_replay_gives_the_recorded_bits(tmp_path: Path) -> None:

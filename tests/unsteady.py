@@ -16,7 +16,7 @@ class Unsteady(ThreadingHTTPServer):
     """Forwards requests; to those of `method` it does, in turn, what `plan` says.
 
     busy: 503 · lost: done, but the answer is lost · cut: neither · slow: after a second ·
-    forbidden: 403
+    forbidden: 403. While it is `away`, nothing is answered at all.
     """
 
     daemon_threads = True
@@ -24,7 +24,7 @@ class Unsteady(ThreadingHTTPServer):
     def __init__(self, endpoint: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.behind = urlsplit(endpoint)
-        self.method, self.plan = "PUT", deque[str]()
+        self.method, self.plan, self.away = "PUT", deque[str](), False
         self.seen: list[str] = []
 
     @property
@@ -46,6 +46,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        while self.server.away:
+            time.sleep(0.1)
         plan = self.server.plan
         what = plan.popleft() if plan and self.command == self.server.method else "well"
         self.server.seen.append(f"{self.command} {what}")
