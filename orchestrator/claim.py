@@ -1,8 +1,8 @@
 """One driver at a time on a run folder.
 
 A driver that means to write creates `claims/<epoch>.json`, which only one can, and then a heartbeat
-beside it, `claims/<epoch>.<token>.<n>`, which it replaces by the next every few seconds. The
-highest epoch has the run. Whoever comes later
+beside it every few seconds, `claims/<epoch>.<token>.<n>`, of which the last two stay. The highest
+epoch has the run. Whoever comes later
 
 - is refused where the holder lives: its process does, or its heartbeat moves;
 - takes the next epoch where it is dead: its process is gone from this very host, or its heartbeat
@@ -135,7 +135,8 @@ class _Held:
         self._heart.join(RELEASE_S)
         try:
             if self._stands():
-                self._store.delete(self._beat_path(self._beats))
+                for number in range(max(self._beats - 1, 1), self._beats + 1):
+                    self._store.delete(self._beat_path(number))
                 self._store.delete(_path(self._epoch))
         except (InputError, OSError) as error:
             log.warning("%s: the claim on it stays: %s", self.uri, error)
@@ -162,12 +163,13 @@ class _Held:
                 log.warning("%s: no heartbeat: %s", self.uri, error)
 
     def _beat(self) -> None:
-        """The next heartbeat first, then the last one goes: there is always one."""
-        last = self._beats
-        self._store.create(self._beat_path(last + 1), b"")
-        self._beats = last + 1
-        if last:
-            self._store.delete(self._beat_path(last))
+        """The next heartbeat. The one before the last goes: whoever reads the names meanwhile,
+        and so may miss the next, finds the last.
+        """
+        self._store.create(self._beat_path(self._beats + 1), b"")
+        self._beats += 1
+        if self._beats > 2:
+            self._store.delete(self._beat_path(self._beats - 2))
 
     def _beat_path(self, number: int) -> str:
         return f"{FOLDER}/{self._epoch:06d}.{self._token}.{number}"

@@ -57,6 +57,19 @@ def test_of_many_that_come_at_once_one_has_it(store: Store) -> None:
         assert sorted(pool.map(come, range(4))) == [False, False, False, True]
 
 
+def test_a_heartbeat_that_a_slow_look_finds_is_there_after_the_next_one(store: Store) -> None:
+    def beats() -> set[str]:
+        return {name for name in store.names(FOLDER) if not name.endswith(".json")}
+
+    with claimed(store, lease=QUICK):
+        for _ in range(5):
+            found = now = beats()
+            while now <= found:
+                now = beats()
+            assert found & now
+    assert store.names(FOLDER) == []
+
+
 def test_a_driver_that_was_killed_on_this_host_is_in_nobody_s_way(tmp_path: Path) -> None:
     dead = (
         "import os, sys\n"
