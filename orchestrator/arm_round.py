@@ -53,11 +53,19 @@ class ArmRound:
         self._done: dict[int, Outcome] = {}
         self._holders: dict[int, object] = {}
         self._served: float | None = None
+        self._out = 0
+        self.asked: tuple[int, Any] | None = None
+        """Whose rows were asked for, and the answer to come."""
 
     @property
     def unfinished(self) -> bool:
         """Whether some instance has no outcome yet."""
         return len(self._done) < len(self._tasks)
+
+    @property
+    def nearly_done(self) -> bool:
+        """Whether all but one order has been answered: who leads now has as good as won."""
+        return self._out == 1 and not self.waiting
 
     @property
     def seconds(self) -> float | None:
@@ -78,6 +86,7 @@ class ArmRound:
         """The next order. The first one asks for the served log-loss, too."""
         tasks = tuple(self.waiting.popleft() for _ in range(count))
         serve, self._serve = self._serve, False
+        self._out += 1
         return Order(self.cycle, self.name, tasks, budget_s, number, serve)
 
     def shuns(self, actor: object) -> bool:
@@ -86,6 +95,7 @@ class ArmRound:
 
     def take_in(self, order: Order, reply: Reply, holder: object, tries: int) -> None:
         """Enter a reply. What it does not decide, though there was time, is lost."""
+        self._out -= 1
         self._served = reply.served if order.serve else self._served
         decided = {
             o.instance: o for o in reply.outcomes if self._closing or o.status is not Status.LATE
@@ -105,18 +115,20 @@ class ArmRound:
 
     def lose(self, order: Order, reason: str, tries: int) -> None:
         """The order's process is gone."""
+        self._out -= 1
         self._serve = self._serve or order.serve
         self._lose(order.tasks, reason, tries)
 
     def put_back(self, order: Order) -> None:
         """The order's process is gone before it began with it."""
+        self._out -= 1
         self._serve = self._serve or order.serve
         if not self._closing:
             self.waiting.extendleft(reversed(order.tasks))
 
     def lose_winner(self, tries: int, again: bool) -> None:
         """The winner's rows are gone: it is trained again, or given up where there is no time."""
-        winner = self.winner
+        winner, self.asked = self.winner, None
         if winner is not None:
             del self._done[winner]
             task = self._tasks[winner]

@@ -90,7 +90,7 @@ class Feed:
         shared = None
         if chunk is not None:
             shared = self._share(chunk)
-            _ = chunk.user_keys.values, chunk.ad_keys.values  # made here rather than by the driver
+            _ = chunk.user_keys.pairs, chunk.ad_keys.pairs  # made here rather than by the driver
         return Fed(cycle, info, chunk, shared, time.perf_counter() - begin)
 
 

@@ -116,6 +116,8 @@ class Pool:
                 self._end_calls(left)
             elif not late:
                 self._give_out(left, deadline)
+                for arm in (r for r in left if r.nearly_done):
+                    self._ask(arm)
             for done in [r for r in left if not r.unfinished]:
                 tables = self._fetch(done, left, LATE_EXPORT_S if late else EXPORT_S)
                 if tables is not None or done.winner is None:
@@ -144,14 +146,21 @@ class Pool:
         for arm in rounds:
             arm.end()
 
+    def _ask(self, arm: ArmRound) -> Actor | None:
+        """Ask for the rows of who leads, unless that is done; gives who has them."""
+        leader = arm.winner
+        holder = next((a for a in self._crew.actors if a is arm.holder()), None)
+        if leader is not None and holder and (arm.asked is None or arm.asked[0] != leader):
+            arm.asked = leader, holder.handle.export.remote(arm.cycle, arm.name, leader)
+        return holder
+
     def _fetch(self, arm: ArmRound, rounds: Sequence[ArmRound], timeout_s: float) -> Tables | None:
         """The winner's rows; None where there is no winner, or they are gone."""
-        holder = next((a for a in self._crew.actors if a is arm.holder()), None)
-        if holder is None:
+        holder = self._ask(arm)
+        if holder is None or arm.asked is None:
             return None
         try:
-            call = holder.handle.export.remote(arm.cycle, arm.name, arm.winner)
-            tables: Tables = ray.get(call, timeout=timeout_s)
+            tables: Tables = ray.get(arm.asked[1], timeout=timeout_s)
         except RayTaskError:  # it lives, and does not hold it
             return None
         except RayError as error:

@@ -32,13 +32,18 @@ class Keys:
     count: NDArray[np.int64]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arrays alone, which travel without a copy; `values` is made anew where needed."""
+        """The arrays alone, which travel without a copy; the rest is made anew where needed."""
         return {"feature": self.feature, "value": self.value, "count": self.count}
 
     @cached_property
     def values(self) -> list[str]:
         """The values as Python strings."""
         return list(self.value.to_pylist())
+
+    @cached_property
+    def pairs(self) -> list[tuple[int, str]]:
+        """(feature, value) of every row."""
+        return list(zip(self.feature.tolist(), self.values, strict=True))
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -174,17 +179,19 @@ def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     """Values by number, and as strings; whole floats read as integers, so 30.0 is 30."""
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    numbers: dict[str, int] = {}
+    codes = array.indices
+    if array.null_count:
+        codes = pc.fill_null(codes.cast(pa.int64()), len(array.dictionary))
+    found = codes.to_numpy(zero_copy_only=False)
     texts = array.dictionary.cast(pa.string()).to_pylist()
     if pa.types.is_floating(array.type.value_type):
         texts = [_text(*pair) for pair in zip(array.dictionary.to_pylist(), texts, strict=True)]
-    canonical = [numbers.setdefault(text or MISSING, len(numbers)) for text in texts]
-    if array.null_count:
-        canonical.append(numbers.setdefault(MISSING, len(numbers)))
-    codes = array.indices
-    if array.null_count:
-        codes = pc.fill_null(codes.cast(pa.int64()), len(texts))
-    return np.asarray(canonical, np.int32)[codes.to_numpy(zero_copy_only=False)], list(numbers)
+    texts = [text or MISSING for text in texts] + [MISSING] * bool(array.null_count)
+    values = list(dict.fromkeys(texts))
+    if len(values) < len(texts):  # the same value twice: missing in several ways, or 1 and 1.0
+        number = {value: i for i, value in enumerate(values)}
+        found = np.array([number[text] for text in texts], np.int32)[found]
+    return found.astype(np.int32, copy=False), values
 
 
 def _text(number: float | None, text: str | None) -> str | None:

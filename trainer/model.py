@@ -6,6 +6,7 @@ values that its chunk touches, never the size of the model.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +66,7 @@ class Side:
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """The row of each key, -1 where there is none."""
-        get = self.index.get
-        pairs = zip(keys.feature.tolist(), keys.values, strict=True)
-        return np.fromiter((get(key, -1) for key in pairs), np.int64, len(keys))
+        return np.fromiter(map(self.index.get, keys.pairs, repeat(-1)), np.int64, len(keys))
 
     def insert(self, keys: Iterable[Key]) -> NDArray[np.int64]:
         """Rows for keys that the side does not hold yet."""
@@ -230,7 +229,7 @@ class Model:
         ):
             at = found.copy()
             new = np.flatnonzero(at < 0)
-            at[new] = side.insert((int(keys.feature[i]), keys.values[i]) for i in new)
+            at[new] = side.insert(keys.pairs[i] for i in new)
             side.write(at, rows, mu, length)
             side.updates[at] = np.where(found < 0, 0, side.updates[at]) + keys.count
             side.touch(at, cycle)
@@ -261,9 +260,12 @@ class Model:
     ) -> tuple[tuple[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int64]]:
         at = side.find(keys)
         old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
-        rows = np.zeros((len(at), *side.rows.shape[1:]), np.float32)
-        mu = np.full(len(at), mu0, np.float32)
-        rows[old], mu[old] = side.rows[at[old]], side.mu[at[old]]
+        if len(old):
+            rows, mu = side.rows[at], side.mu[at]  # of a new one, whatever stands last
+            rows[new], mu[new] = 0.0, mu0
+        else:
+            rows = np.zeros((len(at), *side.rows.shape[1:]), np.float32)
+            mu = np.full(len(at), mu0, np.float32)
         if sums_kept != 1.0:
             age = (cycle - side.seen[at[old]]).astype(np.float64)
             rows[old, 1:] *= (sums_kept**age).astype(np.float32)[:, None, None]

@@ -13,6 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
@@ -89,12 +91,13 @@ def _rows(name: str, side: Side, rows: NDArray[np.int64], length: int) -> Tensor
 
 
 def _keys(name: str, keys: list[Key]) -> Tensors:
-    texts = [value.encode() for _, value in keys]
-    ends = np.cumsum([0] + [len(text) for text in texts], dtype=np.int64)
+    values = pa.array([value for _, value in keys], pa.large_string())
+    ends = np.zeros(len(keys) + 1, np.int64)
+    np.cumsum(pc.binary_length(values), out=ends[1:])
     return {
         f"{name}.feature": np.array([feature for feature, _ in keys], np.int16),
         f"{name}.value_ends": ends,
-        f"{name}.value_bytes": np.frombuffer(b"".join(texts), np.uint8),
+        f"{name}.value_bytes": np.frombuffer(values.buffers()[2] or b"", np.uint8)[: ends[-1]],
     }
 
 

@@ -155,6 +155,37 @@ def test_dragging_zooms_and_a_double_click_goes_back(page: Any) -> None:
     assert labels(page, "norms", 1) == before
 
 
+def test_a_finger_tells_the_values_and_zooms(page: Any) -> None:
+    emulate(page, 390)
+    page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    before = labels(page, "retained", 0)
+    chart = panel(page, "retained")
+    frame = chart.rect
+    top = frame["y"] - page.execute_script("return scrollY") + frame["height"] / 2
+    middle = frame["x"] + frame["width"] / 2
+    touch(page, [(middle, top)])
+    assert tip(page).startswith("cycle ")  # and it stays when the finger is gone
+    touch(page, [(middle + step, top) for step in range(0, 110, 10)])
+    assert labels(page, "retained", 0) != before
+    reset = page.find_element(By.CSS_SELECTOR, "#chart-retained .reset")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", reset)
+    at = page.execute_script("const r = arguments[0].getBoundingClientRect(); "
+                             "return [r.x + r.width / 2, r.y + r.height / 2]", reset)  # fmt: skip
+    touch(page, [(at[0], at[1])])
+    assert labels(page, "retained", 0) == before
+    assert tip(page) == ""
+    page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def touch(page: Any, way: list[tuple[float, float]]) -> None:
+    """A finger goes down, along the way, and up."""
+    for number, (x, y) in enumerate(way):
+        kind = "touchMove" if number else "touchStart"
+        event = {"type": kind, "touchPoints": [{"x": x, "y": y}]}
+        page.execute_cdp_cmd("Input.dispatchTouchEvent", event)
+    page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
 def labels(page: Any, chart: str, number: int) -> list[str]:
     texts = panel(page, chart, number).find_elements(By.TAG_NAME, "text")
     return [text.get_attribute("textContent") or "" for text in texts]
