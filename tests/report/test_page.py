@@ -168,7 +168,9 @@ def test_a_finger_tells_the_values_and_zooms(page: Any) -> None:
     touch(page, [(middle + step, top) for step in range(0, 110, 10)])
     assert labels(page, "retained", 0) != before
     reset = page.find_element(By.CSS_SELECTOR, "#chart-retained .reset")
-    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", reset)
+    page.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", reset
+    )
     at = page.execute_script("const r = arguments[0].getBoundingClientRect(); "
                              "return [r.x + r.width / 2, r.y + r.height / 2]", reset)  # fmt: skip
     touch(page, [(at[0], at[1])])

@@ -83,7 +83,9 @@ class Panel {
       this.point(here, event);
     });
     this.svg.addEventListener("pointercancel", () => { this.from = null; this.chosen?.remove(); });
-    this.svg.addEventListener("pointerleave", () => this.leave());
+    this.svg.addEventListener("pointerleave", (event) => {
+      if (event.pointerType !== "touch") this.leave(); // a finger has left when it is lifted
+    });
     this.svg.addEventListener("blur", () => this.leave());
     this.svg.addEventListener("dblclick", () => this.chart.zoomTo(this, null));
     this.svg.addEventListener("keydown", (event) => this.key(event));
@@ -226,6 +228,7 @@ class Chart {
 const charts = JSON.parse(document.getElementById("charts").textContent).map((data) => new Chart(data));
 const drawAll = (width) => charts.forEach((chart) => chart.draw(width));
 let due;
+addEventListener("pointerdown", (event) => { if (!event.target.closest(".panel svg")) tip.hidden = true; });
 addEventListener("resize", () => { cancelAnimationFrame(due); due = requestAnimationFrame(() => drawAll()); });
 addEventListener("beforeprint", () => charts.forEach((chart) => {
   const aside = !chart.data.wide && chart.panels.length > 1;
