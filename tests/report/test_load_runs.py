@@ -87,10 +87,3 @@ def test_a_name_never_leads_out_of_a_folder(day: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(day / "journal")
     assert [run.name for run in load_runs(["..", str(day)]).runs] == ["day"]
     assert names_of(["s3://bucket/.."]) == ["bucket"]
-
-
-def test_runs_at_any_uri_are_read() -> None:
-    given = config()
-    uri = "memory://report-tests/run"
-    write_run(open_store(uri), given, records(given, 3))
-    assert load_runs([uri]).runs[0].cycles == 3

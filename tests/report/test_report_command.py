@@ -16,7 +16,7 @@ from orchestrator.journal import record_path
 from orchestrator.report.load import load_runs
 from orchestrator.report.output import Output
 from orchestrator.report.write import compute, write
-from orchestrator.store import open_store
+from orchestrator.store import open_store, read
 
 
 def report(*arguments: str) -> Result:
@@ -98,10 +98,15 @@ def test_an_unknown_arm_is_refused(day: Path) -> None:
     assert "no run has an arm 'nobody'" in str(done.exception)
 
 
-def test_a_report_can_be_written_to_any_uri(day: Path) -> None:
-    uri = "memory://report-tests/out"
-    assert report(str(day), "--out", uri).exit_code == 0
-    assert "report.html" in open_store(uri).names("")
+def test_a_run_on_object_storage_has_its_report_there(bucket: str) -> None:
+    given = config()
+    write_run(open_store(bucket), given, records(given, 30))
+    assert report(bucket).exit_code == 0
+    assert "report.html" in open_store(bucket).names("")
+    assert report(bucket, "--out", f"{bucket}-report").exit_code == 0  # again, and elsewhere
+    assert read(open_store(f"{bucket}-report"), "report.html") == read(
+        open_store(bucket), "report.html"
+    )
 
 
 def test_the_script_is_the_command(day: Path, tmp_path: Path) -> None:
