@@ -46,6 +46,7 @@ class Trainer:
         self.job = job
         self.benches: dict[str, _Bench] = {}
         self.turn, self.number = threading.Condition(), 0
+        self.swapping = threading.Lock()
         self.spare = Buffers()
         for rule in rules:
             warm_up(job, rule)
@@ -98,11 +99,12 @@ class Trainer:
         return replace(trained, outcome=replace(trained.outcome, tries=task.tries + 1))
 
     def export(self, cycle: int, arm: str, instance: int) -> Tables:
-        """The rows of this very instance."""
+        """The rows of this very instance, while others are trained."""
         bench = self._bench(cycle, arm)
-        if bench.best is None or bench.best.instance != instance or bench.tables is None:
-            raise NotHeldError(f"cycle {cycle}, arm {arm}: instance {instance} is not held here")
-        return bench.tables
+        with self.swapping:
+            if bench.best is None or bench.best.instance != instance or bench.tables is None:
+                raise NotHeldError(f"cycle {cycle}, arm {arm}: {instance} is not held here")
+            return Buffers().copy_of(bench.tables)
 
     def _bench(
         self, cycle: int, arm: str, chunk: Chunk | None = None, start: Tables | None = None
@@ -122,8 +124,9 @@ class Trainer:
         outcome = trained.outcome
         standing = outcome.status is Status.RETAINED and math.isfinite(outcome.logloss)
         if standing and (bench.best is None or _rank(outcome) < _rank(bench.best)):
-            bench.best, bench.tables = outcome, trained.tables
-            bench.room, self.spare = self.spare, bench.room
+            with self.swapping:
+                bench.best, bench.tables = outcome, trained.tables
+                bench.room, self.spare = self.spare, bench.room
         return outcome
 
     def _serve(self, bench: _Bench) -> float:

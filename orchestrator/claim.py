@@ -101,7 +101,8 @@ class _Held:
     """The store, as long as the claim on it stands."""
 
     def __init__(self, store: Store, epoch: int, token: str, lease: Lease) -> None:
-        self.uri, self._store, self._epoch, self._token = store.uri, store, epoch, token
+        self.uri, self._store, self._epoch = store.uri, store, epoch
+        self._mine = f"{epoch:06d}.{token}."
         self._beats = 0
         self._ended = threading.Event()
         self._beat()
@@ -135,8 +136,9 @@ class _Held:
         self._heart.join(RELEASE_S)
         try:
             if self._stands():
-                for number in range(max(self._beats - 1, 1), self._beats + 1):
-                    self._store.delete(self._beat_path(number))
+                for name in self._store.names(FOLDER):
+                    if name.startswith(self._mine):
+                        self._store.delete(f"{FOLDER}/{name}")
                 self._store.delete(_path(self._epoch))
         except (InputError, OSError) as error:
             log.warning("%s: the claim on it stays: %s", self.uri, error)
@@ -150,8 +152,7 @@ class _Held:
 
     def _stands(self) -> bool:
         names = self._store.names(FOLDER)
-        mine = f"{self._epoch:06d}.{self._token}."
-        return _highest(names) == self._epoch and any(name.startswith(mine) for name in names)
+        return _highest(names) == self._epoch and any(n.startswith(self._mine) for n in names)
 
     def _keep(self, lease: Lease) -> None:
         while not self._ended.wait(lease.beat_s):
@@ -172,7 +173,7 @@ class _Held:
             self._store.delete(self._beat_path(self._beats - 2))
 
     def _beat_path(self, number: int) -> str:
-        return f"{FOLDER}/{self._epoch:06d}.{self._token}.{number}"
+        return f"{FOLDER}/{self._mine}{number}"
 
 
 def _take(store: Store, say: Callable[[str], None], lease: Lease) -> int:

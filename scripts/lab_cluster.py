@@ -127,7 +127,7 @@ class LabCluster:
         return time.monotonic() - began
 
     def whole(self) -> bool:
-        """Whether every worker trains, and can be reached."""
+        """Whether every core of the workers trains, and they can be reached."""
         trains = all(count == self._cores for count in self.trainers())
         return trains and not any(timer.is_alive() for timer in self._healing)
 

@@ -6,7 +6,7 @@ cache. Nothing here knows a model: arms with different models share chunks.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from divergence.errors import InputError
 from trainer.events import column, ragged
 from trainer.features import Feature, FeatureSpec
 from trainer.kernel import Slots
-from trainer.slots import lay, merge
+from trainer.slots import Lists, lay, merge, warm_up_slots
 
 MISSING = ""
 """The value of an event that has none: null, NaN, the empty string or an empty list."""
@@ -71,14 +71,11 @@ class Chunk:
         return 0.0 if rate in (0.0, 1.0) else -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
 
 
-@dataclass(frozen=True)
-class _Column:
-    """One feature of all events: values by number, how many each event has, and their weights."""
+class _Column(NamedTuple):
+    """One feature of all events, and the values that its codes stand for."""
 
-    codes: NDArray[np.int32]
+    lists: Lists
     values: list[str]
-    lengths: NDArray[np.int64] | None  # None where every event has one value, of weight 1
-    weights: NDArray[np.float32] | None
 
 
 def compile_chunk(table: pa.Table, spec: FeatureSpec, *, labelled: bool = True) -> Chunk:
@@ -99,7 +96,7 @@ def compile_side(
 ) -> tuple[Slots, Keys]:
     """The features of one side, numbered from `first`; `single`: none holds several values."""
     columns = [_read_column(table, feature) for feature in features]
-    counts = np.concatenate([np.bincount(c.codes, minlength=len(c.values)) for c in columns])
+    counts = np.concatenate([np.bincount(c.lists.codes, minlength=len(c.values)) for c in columns])
     order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     row_of = np.zeros(len(counts), np.int32)
     row_of[order] = np.arange(len(order), dtype=np.int32)
@@ -116,8 +113,8 @@ def compile_side(
 
 
 def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
-    n, k = len(columns[0].codes), len(columns)
-    row = np.stack([of[c.codes] for c, of in zip(columns, rows, strict=True)], axis=1)
+    n, k = len(columns[0].lists.codes), len(columns)
+    row = np.stack([r[c.lists.codes] for c, r in zip(columns, rows, strict=True)], axis=1)
     nothing = np.zeros(0, np.int32)
     return Slots(
         _frozen(np.arange(0, (n + 1) * k, k, dtype=np.int64)),
@@ -129,25 +126,27 @@ def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots
 
 def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
     """Lay the features of each event side by side, each with its values in their order."""
-    lists = [c.lengths for c in columns if c.lengths is not None]
-    events = len(lists[0]) if lists else len(columns[0].codes)
+    warm_up_slots()
+    lengths = [c.lists.lengths for c in columns if len(c.lists.lengths)]
+    events = len(lengths[0]) if lengths else len(columns[0].lists.codes)
     start = np.zeros(events + 1, np.int64)
-    start[1:] = sum(lists, start=np.int64(len(columns) - len(lists)))
+    start[1:] = sum(lengths, start=np.int64(len(columns) - len(lengths)))
     np.cumsum(start, out=start)
     row = np.empty(start[-1], np.int32)
-    feature, weight = np.empty_like(row), np.empty(len(row), np.float32)
-    place, one, full = start[:-1].copy(), np.zeros(0, np.int64), np.zeros(0, np.float32)
-    for k, (c, of) in enumerate(zip(columns, rows, strict=True)):
-        lengths = one if c.lengths is None else c.lengths
-        weights = full if c.weights is None else c.weights
-        lay(c.codes, lengths, weights, of, k, place, row, feature, weight)
-    return Slots(_frozen(start), _frozen(row), _frozen(feature), _frozen(weight))
+    slots = Slots(start, row, np.empty_like(row), np.empty(len(row), np.float32))
+    place = start[:-1].copy()
+    for number, (one, row_of) in enumerate(zip(columns, rows, strict=True)):
+        lay(one.lists, row_of, number, place, slots)
+    for array in slots:
+        _frozen(array)
+    return slots
 
 
 def _read_column(table: pa.Table, feature: Feature) -> _Column:
     if not feature.multi:
         codes, values = _encode(column(table, feature.name))
-        return _Column(codes, values, None, None)
+        single = Lists(codes, _frozen(np.zeros(0, np.int64)), _frozen(np.zeros(0, np.float32)))
+        return _Column(single, values)
     lengths, flat, weights = ragged(table, feature)
     codes, values = _encode(flat)
     if weights is None:
@@ -165,14 +164,18 @@ def _mean_of(
 
     An event whose list is empty or weighs nothing has the missing value.
     """
+    if not len(weights) == len(codes) == lengths.sum():
+        raise ValueError(f"{len(codes)} values, but {len(weights)} weights in all lists")
     if weights.max(initial=0.0) > 2.0**900:  # their sum must not be infinite
         weights = weights * 2.0**-100
     known = MISSING in values
     missing = values.index(MISSING) if known else len(values)
-    codes, lengths, shares = merge(codes, lengths, weights, len(values), missing)
-    if not known and len(codes) and codes.max() == missing:
+    warm_up_slots()
+    merged = merge(codes, _frozen(lengths), _frozen(weights), len(values), missing)
+    lists = Lists(_frozen(merged[0]), _frozen(merged[1]), _frozen(merged[2]))
+    if not known and lists.codes.max(initial=-1) == missing:
         values = [*values, MISSING]
-    return _Column(codes, values, lengths, shares)
+    return _Column(lists, values)
 
 
 def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
@@ -191,7 +194,7 @@ def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
     if len(values) < len(texts):  # the same value twice: missing in several ways, or 1 and 1.0
         number = {value: i for i, value in enumerate(values)}
         found = np.array([number[text] for text in texts], np.int32)[found]
-    return found.astype(np.int32, copy=False), values
+    return _frozen(found.astype(np.int32, copy=False)), values
 
 
 def _text(number: float | None, text: str | None) -> str | None:
@@ -202,5 +205,6 @@ def _text(number: float | None, text: str | None) -> str | None:
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Read-only: kernels are compiled once for all arrays, whoever made them."""
     array.setflags(write=False)
     return array

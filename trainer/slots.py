@@ -1,39 +1,40 @@
 """Where the values of a chunk's events go: kernels of `compile_chunk`."""
 
+from functools import cache
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from divergence.jit import jit
+from divergence.jit import compiling, jit
+from trainer.kernel import Slots
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
-Reals = NDArray[np.float32]
+
+
+class Lists(NamedTuple):
+    """One feature of all events, read-only: values by number, how many an event has, weights.
+
+    No lengths and weights: each event has one value, of weight 1.
+    """
+
+    codes: Ints
+    lengths: Longs
+    weights: NDArray[np.float32]
 
 
 @jit
-def lay(
-    codes: Ints,
-    lengths: Longs,
-    weights: Reals,
-    rows: Ints,
-    number: int,
-    place: Longs,
-    row: Ints,
-    feature: Ints,
-    weight: Reals,
-) -> None:
-    """Write one feature of every event to `place`, which moves on; `rows` has the row of a code.
-
-    No `lengths` and `weights`: each event has one value, of weight 1.
-    """
-    listed, value = len(lengths) > 0, 0
+def lay(lists: Lists, rows: Ints, number: int, place: Longs, slots: Slots) -> None:
+    """Write one feature of every event to `place`, which moves on; `rows` has the row of a code."""
+    listed, value = len(lists.lengths) > 0, 0
     for event in range(len(place)):
         first = place[event]
-        end = first + (lengths[event] if listed else 1)
+        end = first + (lists.lengths[event] if listed else 1)
         for at in range(first, end):
-            row[at] = rows[codes[value]]
-            feature[at] = number
-            weight[at] = weights[value] if listed else 1.0
+            slots.row[at] = rows[lists.codes[value]]
+            slots.feature[at] = number
+            slots.weight[at] = lists.weights[value] if listed else 1.0
             value += 1
         place[event] = end
 
@@ -41,7 +42,7 @@ def lay(
 @jit
 def merge(
     codes: Ints, lengths: Longs, weights: NDArray[np.float64], values: int, missing: int
-) -> tuple[Ints, Longs, Reals]:
+) -> tuple[Ints, Longs, NDArray[np.float32]]:
     """(codes, lengths, weights) of lists in which values count once and weights sum to 1.
 
     What weighs nothing is left out; a list of which nothing is left holds `missing` alone.
@@ -49,14 +50,15 @@ def merge(
     most = len(codes) + len(lengths)
     code, length = np.empty(most, np.int32), np.empty(len(lengths), np.int64)
     share, heavy = np.empty(most, np.float32), np.empty(most, np.float64)
-    where = np.full(values, -1, np.int64)  # of each value, in `heavy`: at or after `first` is here
+    where = np.zeros(values, np.int64)  # of each value in `code`, if it is there: see below
     value = first = 0
     for event in range(len(lengths)):
         end = first
         for _ in range(lengths[event]):
             this = codes[value]
-            if where[this] >= first and where[this] < end and code[where[this]] == this:
-                heavy[where[this]] += weights[value]
+            at = where[this]
+            if first <= at < end and code[at] == this:
+                heavy[at] += weights[value]
             else:
                 where[this], code[end], heavy[end] = end, this, weights[value]
                 end += 1
@@ -73,3 +75,16 @@ def merge(
             share[at] = heavy[at] / total
         length[event], first = kept - first, kept
     return code[:first], length, share[:first]
+
+
+@cache
+def warm_up_slots() -> None:
+    """Compile or load these kernels, one process at a time."""
+    codes, lengths, weights = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0)
+    shares = weights.astype(np.float32)
+    slots = Slots(lengths.copy(), codes.copy(), codes.copy(), shares.copy())
+    for array in (codes, lengths, weights, shares):
+        array.setflags(write=False)
+    with compiling():
+        merge(codes, lengths, weights, 0, 0)
+        lay(Lists(codes, lengths, shares), slots.row, 0, slots.start, slots)

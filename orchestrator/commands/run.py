@@ -24,7 +24,7 @@ from orchestrator.sources.files.config import FollowConfig
 from orchestrator.store import Store, open_store
 from orchestrator.view import View, open_view
 
-LAST_S = 5.0
+LAST_S = 10.0
 """How long the second Ctrl-C waits for what is under way, such as storage that does not answer."""
 
 
@@ -109,16 +109,18 @@ def _two_stage_stop(view: View) -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    def watch() -> None:  # not in the handler, which may have interrupted another print
+    def tell() -> None:  # not in the handler, which may have interrupted another print
         stop.wait()
-        if over.is_set():
-            return
-        view.say("stopping after this cycle's commit; once more to stop at once")
+        if not over.is_set():
+            view.say("stopping after this cycle's commit; once more to stop at once")
+
+    def end() -> None:  # nor in `tell`, whose reader may be gone
         at_once.wait()
         time.sleep(LAST_S)
         os._exit(130)
 
-    threading.Thread(target=watch, daemon=True).start()
+    for watch in (tell, end):
+        threading.Thread(target=watch, daemon=True).start()
     before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop

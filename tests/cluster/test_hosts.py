@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -137,31 +137,41 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     other = str(tmp_path / "other")
     wrong = on(cluster, "wrong", *holdfast, "--out", other, RAY_AUTH_TOKEN="f" * 64)
     none = on(cluster, "none", *holdfast, "--out", other + "2", RAY_AUTH_TOKEN="", HOME=other)
-    kept: set[str] = set()
-    for fault in (cluster.kill_trainer, cluster.kill_node, cluster.kill_driver):
-        cycles = feed(folder / "events", 6)
-        began = time.monotonic()
-        what = fault(CHANCE)
-        cluster.time_until(lambda wanted=cycles: cluster.committed() == wanted)
-        print(f"{what}: six more cycles after {time.monotonic() - began:.1f} s")
-        now = {str(path) for path in (cluster.out / "journal").rglob("*.json")}
-        assert kept <= now
-        kept = now
+    cut = [cluster.cut_link] if isinstance(cluster.head, Host) else []
+    for fault in (cluster.kill_trainer, cluster.kill_node, *cut, cluster.kill_driver):
+        six_cycles_after(cluster, fault)
     assert "refused" in cluster.second_driver(CHANCE)
-    cycles = train_until_whole(cluster)
+    train_until_whole(cluster)
     check_metrics(cluster)
     check_tls(cluster)
-    assert cluster.stop() == 130  # and its cores are free
     for refused, name in ((wrong, "wrong"), (none, "none")):
         assert refused.wait(120) == 2, told(cluster, name)
         said = told(cluster, name).splitlines()
         assert said[-1].startswith(f"holdfast: --address {cluster.address}: no Ray cluster answers")
         assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?" in said[-1]
         assert not any("Traceback" in line for line in said)
+    six_cycles_after(cluster, cluster.kill_head)
+    cycles = train_until_whole(cluster)
+    assert cluster.stop() == 130  # and its cores are free
     alone = [*run, "--out", str(tmp_path / "calm"), "--set", f"cycles={cycles}"]
     subprocess.run(alone, check=True, capture_output=True, cwd=ROOT, timeout=200)
     assert len(bits(cluster.out)) >= 2 * cycles
     assert bits(cluster.out) == bits(tmp_path / "calm")
+
+
+def six_cycles_after(cluster: LabCluster, fault: Callable[[random.Random], str]) -> None:
+    """Six more cycles are committed whatever happens, and nothing that was committed is lost."""
+    before = journal(cluster)
+    cycles = feed(cluster.out.parent / "events", 6)
+    began = time.monotonic()
+    what = fault(CHANCE)
+    cluster.time_until(lambda: cluster.committed() == cycles)
+    print(f"{what}: six more cycles after {time.monotonic() - began:.1f} s")
+    assert before.items() <= journal(cluster).items()
+
+
+def journal(cluster: LabCluster) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in (cluster.out / "journal").rglob("*.json")}
 
 
 def check_tls(cluster: LabCluster) -> None:
@@ -208,6 +218,8 @@ def test_chunk_and_rows_travel_once_to_each_node(cluster: LabCluster, tmp_path: 
     hosts = [host for host in cluster.workers if isinstance(host, Host)]
     if not hosts:
         pytest.skip("hosts of this lab have no wires of their own")
+    if cluster.driver and cluster.driver.poll() is None:
+        cluster.stop()  # it has all cores
     (tmp_path / "run.yaml").write_text(BULKY)
     run = [sys.executable, "-m", "orchestrator", "run", str(tmp_path / "run.yaml")]
     before = [host.received() for host in hosts]
@@ -217,7 +229,7 @@ def test_chunk_and_rows_travel_once_to_each_node(cluster: LabCluster, tmp_path: 
     for host, then in zip(hosts, before, strict=True):
         times = (host.received() - then) / needed
         print(f"{host.address} has received the {needed / 2**20:.0f} MB {times:.2f} times")
-        assert 0.9 < times < 1.5
+        assert 0.7 < times < 1.5  # one that was slow to start has missed a cycle
 
 
 def bytes_of_all_cycles() -> int:

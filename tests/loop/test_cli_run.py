@@ -76,31 +76,56 @@ def test_a_second_ctrl_c_ends_a_run_whose_storage_does_not_answer(
     config = tmp_path / "run.yaml"
     config.write_text(SMALL)
     command = [*COMMAND, "run", str(config), "--out", bucket, "--json", "--set"]
-    with unsteady(s3_endpoint) as storage, (tmp_path / "told").open("wb") as told:
+    told = tmp_path / "told"
+    with unsteady(s3_endpoint) as storage:
         env = os.environ | {"AWS_ENDPOINT_URL": storage.url}
-        run = subprocess.Popen([*command, "cycles=4000"], env=env, stdout=told, stderr=told)
-
-        def wait_for(sign: str) -> None:
-            end = time.monotonic() + 200
-            while sign not in (tmp_path / "told").read_text():
-                assert run.poll() is None
-                assert time.monotonic() < end
-                time.sleep(0.05)
-
-        wait_for('"cycle": 3')
-        storage.away = True
-        run.send_signal(signal.SIGINT)
-        wait_for("once more to stop at once")
-        began = time.monotonic()
-        run.send_signal(signal.SIGINT)
-        assert run.wait(60) == 130
+        with told.open("wb") as file:
+            run = subprocess.Popen([*command, "cycles=4000"], env=env, stdout=file, stderr=file)
+        try:
+            wait_for(told, '"cycle": 3')
+            storage.away = True
+            run.send_signal(signal.SIGINT)
+            wait_for(told, "once more to stop at once")
+            began = time.monotonic()
+            run.send_signal(signal.SIGINT)
+            assert run.wait(60) == 130
+        finally:
+            run.kill()
         assert time.monotonic() - began < 3 * LAST_S
-        assert "without the cycle under way; to go on: holdfast" in (tmp_path / "told").read_text()
+        assert "without the cycle under way; to go on: holdfast" in told.read_text()
         storage.away = False
         cycles = f"cycles={len(records(bucket, 'entropic')) + 1}"
         assert subprocess.run([*command, cycles], env=env, capture_output=True).returncode == 0
     go(small(cycles), tmp_path / "calm")
     assert bits(bucket, small()) == bits(tmp_path / "calm", small())
+
+
+STUCK = """
+import os, signal, threading
+from orchestrator.commands import run
+
+class Unread:
+    def say(self, message):
+        raise BrokenPipeError
+
+run.LAST_S = 0.2
+with run._two_stage_stop(Unread()):
+    threading.Thread(target=threading.Event().wait).start()
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_second_ctrl_c_ends_what_is_stuck_though_nobody_reads_the_output() -> None:
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, timeout=60)
+    assert done.returncode == 130
+
+
+def wait_for(file: Path, sign: str) -> None:
+    end = time.monotonic() + 200
+    while sign not in file.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_replay_gives_the_recorded_bits(tmp_path: Path) -> None:

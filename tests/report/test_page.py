@@ -155,28 +155,39 @@ def test_dragging_zooms_and_a_double_click_goes_back(page: Any) -> None:
     assert labels(page, "norms", 1) == before
 
 
-def test_a_finger_tells_the_values_and_zooms(page: Any) -> None:
+@pytest.fixture
+def phone(page: Any) -> Iterator[Any]:
     emulate(page, 390)
     page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
-    before = labels(page, "retained", 0)
-    chart = panel(page, "retained")
-    frame = chart.rect
-    top = frame["y"] - page.execute_script("return scrollY") + frame["height"] / 2
-    middle = frame["x"] + frame["width"] / 2
-    touch(page, [(middle, top)])
-    assert tip(page).startswith("cycle ")  # and it stays when the finger is gone
-    touch(page, [(middle + step, top) for step in range(0, 110, 10)])
-    assert labels(page, "retained", 0) != before
-    reset = page.find_element(By.CSS_SELECTOR, "#chart-retained .reset")
-    page.execute_script(
-        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", reset
-    )
-    at = page.execute_script("const r = arguments[0].getBoundingClientRect(); "
-                             "return [r.x + r.width / 2, r.y + r.height / 2]", reset)  # fmt: skip
-    touch(page, [(at[0], at[1])])
-    assert labels(page, "retained", 0) == before
-    assert tip(page) == ""
+    yield page
     page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def test_a_finger_tells_the_values_and_zooms(phone: Any) -> None:
+    before = labels(phone, "retained", 0)
+    x, y = middle(phone, panel(phone, "norms"))
+    touch(phone, [(x, y)])
+    x, y = middle(phone, panel(phone, "retained"))
+    touch(phone, [(x, y)])
+    assert tip(phone).startswith("cycle ")  # and it stays when the finger is gone
+    assert len(phone.find_elements(By.CSS_SELECTOR, ".cursor")) == 1
+    touch(phone, [(x + step, y) for step in range(0, 110, 10)])
+    assert labels(phone, "retained", 0) != before
+    touch(phone, [middle(phone, phone.find_element(By.CSS_SELECTOR, "#chart-retained .reset"))])
+    assert labels(phone, "retained", 0) == before
+    assert tip(phone) == ""
+    assert not phone.find_elements(By.CSS_SELECTOR, ".cursor")
+
+
+def middle(page: Any, element: WebElement) -> tuple[float, float]:
+    """Where in the window an element is, once it is there."""
+    x, y = page.execute_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'}); "
+        "const r = arguments[0].getBoundingClientRect(); "
+        "return [r.x + r.width / 2, r.y + r.height / 2]",
+        element,
+    )
+    return x, y
 
 
 def touch(page: Any, way: list[tuple[float, float]]) -> None:

@@ -228,7 +228,9 @@ class Chart {
 const charts = JSON.parse(document.getElementById("charts").textContent).map((data) => new Chart(data));
 const drawAll = (width) => charts.forEach((chart) => chart.draw(width));
 let due;
-addEventListener("pointerdown", (event) => { if (!event.target.closest(".panel svg")) tip.hidden = true; });
+addEventListener("pointerdown", (event) => charts.forEach((chart) => chart.panels.forEach((panel) => {
+  if (!panel.svg.contains(event.target)) panel.leave();
+})));
 addEventListener("resize", () => { cancelAnimationFrame(due); due = requestAnimationFrame(() => drawAll()); });
 addEventListener("beforeprint", () => charts.forEach((chart) => {
   const aside = !chart.data.wide && chart.panels.length > 1;
