@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -68,3 +69,50 @@ def test_a_process_that_dies_with_two_orders_is_lost_once(
         result = train(pool, 5)
     assert [outcome.status for outcome in result.outcomes] == [Status.RETAINED] * 5
     assert list(tmp_path.iterdir()) == []
+
+
+def leading(folder: Path, losses: list[float]) -> type[Trainer]:
+    """Actors with these log-losses, which note whose rows they give out; one may die of it."""
+
+    class Leading(quick(folder)):  # type: ignore[misc]
+        def train(self, order: Order, chunk: object = None, start: object = None) -> Reply:
+            time.sleep(0.2)  # so that answers come one by one
+            retained = (
+                Outcome(t.instance, SETTING, Status.RETAINED, losses[t.instance], 1, 0.2)
+                for t in order.tasks
+            )
+            return Reply(tuple(retained), {})
+
+        def export(self, cycle: int, arm: str, instance: int) -> str:
+            asked = sorted(folder.glob("asked-*"))
+            (folder / f"asked-{len(asked)}-{instance}").touch()
+            if (folder / "deadly").exists():
+                (folder / "deadly").unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return f"rows of {instance}"
+
+    return Leading
+
+
+@pytest.mark.parametrize(
+    ("losses", "asked"), [([0.1, 0.2, 0.3], ["0"]), ([0.3, 0.2, 0.1], ["1", "2"])]
+)
+def test_rows_of_who_leads_are_asked_for_before_the_last_answer(
+    tmp_path: Path, losses: list[float], asked: list[str]
+) -> None:
+    with closing(Pool(None, (), 1, Terms(3, 30), leading(tmp_path, losses))) as pool:  # type: ignore[arg-type]
+        pool.wait_until_up()
+        result = train(pool, 3)
+    winner = losses.index(0.1)
+    assert (result.winner, result.tables) == (winner, f"rows of {winner}")
+    assert [path.name.split("-")[2] for path in sorted(tmp_path.glob("asked-*"))] == asked
+
+
+def test_a_leader_that_is_gone_once_it_was_asked_for_is_trained_again(tmp_path: Path) -> None:
+    (tmp_path / "deadly").touch()
+    with closing(Pool(None, (), 2, Terms(3, 30), leading(tmp_path, [0.1, 0.2, 0.3]))) as pool:  # type: ignore[arg-type]
+        pool.wait_until_up()
+        result = train(pool, 3)
+    assert (result.winner, result.tables) == (0, "rows of 0")
+    assert [outcome.status for outcome in result.outcomes] == [Status.RETAINED] * 3
+    assert not (tmp_path / "deadly").exists()
