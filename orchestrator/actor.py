@@ -98,12 +98,14 @@ class Trainer:
         )
         return replace(trained, outcome=replace(trained.outcome, tries=task.tries + 1))
 
-    def export(self, cycle: int, arm: str, instance: int) -> Tables:
-        """The rows of this very instance, while others are trained."""
-        bench = self._bench(cycle, arm)
+    def export(self, cycle: int, arm: str, instance: int) -> Tables | None:
+        """The rows of this very instance, while others are trained; None where they are gone."""
+        bench = self.benches.get(arm)
+        if bench is None or bench.cycle != cycle:
+            return None
         with self.swapping:
             if bench.best is None or bench.best.instance != instance or bench.tables is None:
-                raise NotHeldError(f"cycle {cycle}, arm {arm}: {instance} is not held here")
+                return None
             return Buffers().copy_of(bench.tables)
 
     def _bench(

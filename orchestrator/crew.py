@@ -47,7 +47,7 @@ class Crew:
         One that is starting may be waiting for a node that is gone for ever.
         """
         if size != len(self.actors):
-            log.info("the pool has room for %d, not %d", size, len(self.actors))
+            log.info("the pool is to have %d trainer processes, not %d", size, len(self.actors))
         for actor in sorted(self.actors, key=lambda a: (a.ready is not None, not a.calls))[size:]:
             self.remove(actor)
         while len(self.actors) < size:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from orchestrator.journal import cycles_of, read_record
+from orchestrator.journal import check_files, cycles_of, read_record
 from orchestrator.record import CycleRecord, DamagedError, champion, tally
 from orchestrator.store import Store
 
@@ -73,7 +73,22 @@ def last_hour(store: Store, arm: str) -> tuple[list[CycleRecord], list[str]]:
         if len(found) > 1 and begun(record) < begun(found[0]) - HOUR:  # two tell the interval
             break
         found.append(record)
+    if found:
+        damaged += _champion_faults(store, found[0])
     return found[::-1], damaged
+
+
+def _champion_faults(store: Store, newest: CycleRecord) -> Iterator[str]:
+    """What is wrong with the champion's files. Read is the last alone: the first may be large."""
+    there = set(store.names(f"models/{newest.arm}"))
+    for file in newest.model:
+        if file.path.rpartition("/")[2] not in there:
+            yield f"{file.path}: missing"
+            return
+    try:
+        check_files(store, newest.model[-1:], {})
+    except DamagedError as fault:
+        yield str(fault)
 
 
 def arm_health(records: Sequence[CycleRecord]) -> ArmHealth:

@@ -160,8 +160,8 @@ class Pool:
         if holder is None or arm.asked is None:
             return None
         try:
-            tables: Tables = ray.get(arm.asked[1], timeout=timeout_s)
-        except RayTaskError:  # it lives, and does not hold it
+            tables: Tables | None = ray.get(arm.asked[1], timeout=timeout_s)
+        except RayTaskError:  # it lives, and cannot give them
             return None
         except RayError as error:
             self._lose(holder, error, {r.name: r for r in rounds})

@@ -2,7 +2,10 @@
 
 import os
 
+UNHEARD = "RAY_IGNORE_UNHANDLED_ERRORS"
+"""Ray reports answers that nobody has looked at. Rows asked for ahead may not be needed."""
 QUIET = {
+    UNHEARD: "1",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AUTH_MODE": "token",  # said on purpose: others on this machine cannot send it work
     "RAY_worker_niceness": "0",  # training is the work itself; Ray's 15 is for the background

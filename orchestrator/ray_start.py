@@ -17,6 +17,7 @@ import ray
 from ray.exceptions import RayError
 
 from divergence.errors import InputError, one_line
+from orchestrator.ray_env import UNHEARD
 
 ANSWER_S = 10.0
 ROOT, PACKAGES = Path(__file__).parent.parent, ("divergence", "trainer", "orchestrator")
@@ -67,23 +68,33 @@ def room() -> int:
 
 
 def _connect(cluster: Cluster, verbose: bool) -> None:
-    address = cluster.address
+    os.environ.setdefault(UNHEARD, "1")
+    if not verbose:
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it tells of every try
     try:
-        _must_answer(address)
+        _must_answer(cluster.address)
         with _code() if cluster.ship else nullcontext() as code:
             ray.init(
-                address=address,
+                address=cluster.address,
                 log_to_driver=verbose,
                 logging_level=_level(verbose),
                 runtime_env={"working_dir": code} if code else None,
             )
     except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
-        token = os.environ.get("RAY_AUTH_MODE") == "token"
-        hint = ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?"
         raise InputError(
-            f"--address {address}: no Ray cluster answers there: {_first_sentence(error)}"
-            + (hint if token else "")
+            f"--address {cluster.address}: no Ray cluster answers there: "
+            f"{_first_sentence(error)}{_hint(error)}"
         ) from None
+
+
+def _hint(error: Exception) -> str:
+    """What may be wrong where somebody answers, but not to us."""
+    nobody = "Could not find" in str(error) or (isinstance(error, OSError) and error.errno)
+    if nobody:
+        return ""
+    if os.environ.get("RAY_AUTH_MODE") == "token":
+        return ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?"
+    return ": does it ask for a token (RAY_AUTH_MODE=token)?"
 
 
 def _first_sentence(error: Exception) -> str:

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from orchestrator.cli import holdfast
 from orchestrator.commands.health import examine
 from orchestrator.health import reasons
 from orchestrator.journal import commit
-from orchestrator.record import ChunkInfo
+from orchestrator.record import ChunkInfo, FileRef
 from orchestrator.run_folder import prepare
 from orchestrator.store import LocalStore
 
@@ -48,6 +49,16 @@ def test_a_run_that_is_driven_and_commits_is_well(store: LocalStore) -> None:
     cycles(store, 5)
     with claimed(store, lease=Lease(0.1)):
         assert why(store) == []
+
+
+def test_a_champion_whose_file_is_altered_or_gone_is_told(store: LocalStore) -> None:
+    path, data = "models/b/cycle-000004.safetensors", b"vectors"
+    cycles(store, 5, model=(FileRef(path, hashlib.sha256(data).hexdigest(), len(data)),))
+    assert f"{path}: missing" in why(store, "cycles=5")
+    store.create(path, data)
+    assert not any(path in reason for reason in why(store, "cycles=5"))
+    (store.root / path).write_bytes(b"vectorS")
+    assert f"{path}: torn or altered: its checksum does not match" in why(store, "cycles=5")
 
 
 def test_a_complete_run_needs_no_driver(store: LocalStore) -> None:
