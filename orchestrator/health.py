@@ -80,11 +80,12 @@ def last_hour(store: Store, arm: str) -> tuple[list[CycleRecord], list[str]]:
 
 def _champion_faults(store: Store, newest: CycleRecord) -> Iterator[str]:
     """What is wrong with the champion's files. Read is the last alone: the first may be large."""
-    there = set(store.names(f"models/{newest.arm}"))
-    for file in newest.model:
-        if file.path.rpartition("/")[2] not in there:
-            yield f"{file.path}: missing"
-            return
+    folders = {file.path.rpartition("/")[0] for file in newest.model}
+    there = {f"{folder}/{name}" for folder in folders for name in store.names(folder)}
+    missing = [file.path for file in newest.model if file.path not in there]
+    yield from (f"{path}: missing" for path in missing)
+    if missing:
+        return
     try:
         check_files(store, newest.model[-1:], {})
     except DamagedError as fault:
