@@ -148,8 +148,8 @@ class Pool:
 
     def _ask(self, arm: ArmRound) -> Actor | None:
         """Ask for the rows of who leads, unless that is done; gives who has them."""
-        leader = arm.winner
-        holder = next((a for a in self._crew.actors if a is arm.holder()), None)
+        leader, who = arm.winner, arm.holder()
+        holder = next((actor for actor in self._crew.actors if actor is who), None)
         if leader is not None and holder and (arm.asked is None or arm.asked[0] != leader):
             arm.asked = leader, holder.handle.export.remote(arm.cycle, arm.name, leader)
         return holder
