@@ -69,6 +69,8 @@ def found_in(runs: Sequence[Run], which: AbortId) -> list[Run]:
         outcomes = (o for record in records for o in record.outcomes)
         if any(o.instance == which.instance and o.status is Status.DIVERGED for o in outcomes):
             found.append(run)
+    if not any(which.arm in run.records for run in runs):
+        raise InputError(f"--abort {which.arm}:…: no run has an arm {which.arm!r}")
     if not found:
         raise InputError(
             f"--abort {which.arm}:{which.cycle}:{which.instance}: in no run has this instance "

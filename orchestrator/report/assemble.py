@@ -17,6 +17,7 @@ from orchestrator.report.sections.seeds import seeds
 from orchestrator.report.sections.space import space
 from orchestrator.report.sections.stability import stability
 from orchestrator.report.study import Study
+from orchestrator.report.verdict import unjudged
 
 
 def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ...]:
@@ -25,10 +26,8 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
     if not study.shown:
         return tuple(map(_drawable, [sustained] if sustained else [bound(study)]))
     found = (
-        retained(study),
-        seeds(study),
-        norms(study),
-        lift(study),
+        *(_to_the_point(section, study) for section in (retained(study), seeds(study))),
+        *(_to_the_point(section, study) for section in (norms(study), lift(study))),
         duel(study),
         scatter(aborts),
         bound(study),
@@ -38,6 +37,17 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
         space(study),
     )
     return tuple(_drawable(section) for section in found if section is not None)
+
+
+def _to_the_point(section: Section | None, study: Study) -> Section | None:
+    """With verdicts on the paper only where its question is asked, whatever arms were chosen."""
+    if section is None:
+        return None
+    told = (
+        finding if study.asks_the_paper(finding.run) else unjudged(finding)
+        for finding in section.findings
+    )
+    return replace(section, findings=tuple(told))
 
 
 def _drawable(section: Section) -> Section:

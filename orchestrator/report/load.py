@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from divergence.errors import InputError
@@ -72,9 +73,20 @@ def load_run(store: Store, name: str) -> Run:
             found = list(readers.map(_read, tasks))
             records[arm] = tuple(entry for entry in found if isinstance(entry, CycleRecord))
             faults += [entry for entry in found if isinstance(entry, str)]
+            faults += _gaps(arm, [cycle for _, _, cycle in tasks])
     if not any(records.values()):
         faults.append(f"{store.uri}: has no committed cycle yet")
     return Run(name, store.uri, config, records, tuple(faults))
+
+
+def _gaps(arm: str, cycles: Sequence[int]) -> list[str]:
+    """A line for each hole in an arm's journal."""
+    return [
+        f"{arm}: no record of cycle {before + 1}"
+        + (f" to {after - 1}" if after > before + 2 else "")
+        for before, after in pairwise(cycles)
+        if after > before + 1
+    ]
 
 
 def names_of(uris: Sequence[str]) -> list[str]:

@@ -31,7 +31,10 @@ class Output:
             self._fs.pipe_file(f"{self._root.rstrip('/')}/{path}", data)
             return
         target = Path(self.uri).expanduser() / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise InputError(f"{self.uri}: cannot be written to: it is no folder") from None
         beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
             beside.write_bytes(data)

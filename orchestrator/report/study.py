@@ -12,6 +12,7 @@ from orchestrator.config import ArmConfig
 from orchestrator.report.frames import cycles_frame, instances_frame
 from orchestrator.report.load import Run
 
+DUAL_ASCENT = ("entropic", "euclidean")
 DAY = 96
 """Cycles: the paper's cycles are of 15 minutes."""
 
@@ -140,6 +141,14 @@ class Study:
         # A day, as the paper has it, or a quarter of what there is where that is less.
         acclimation = min(DAY, len(shared) // 4) if forked else 0
         return Pair(run.name, arm, baseline, ours.loc[shared], theirs.loc[shared], acclimation)
+
+    def asks_the_paper(self, run_name: str) -> bool:
+        """Whether what is compared is what the paper compares: dual ascent with something else."""
+        run = next(run for run in self.runs if run.name == run_name)
+        rules = {arm.name: arm.rule.name for arm in run.config.arms}
+        challenger = self.challenger_of(run)
+        ascent = challenger is not None and rules[challenger] in DUAL_ASCENT
+        return ascent and rules[self.baseline_of(run)] not in DUAL_ASCENT
 
     def main_pair(self, run: Run) -> Pair | None:
         """The challenger against the baseline."""

@@ -8,7 +8,7 @@ statements hold, and does not when any fails.
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from orchestrator.report.interval import Interval
@@ -39,6 +39,11 @@ class Finding:
     run: str = ""
     statements: tuple[Statement, ...] = ()
     """What the claim was taken apart into; none where it is a single one."""
+
+
+def unjudged(finding: Finding) -> Finding:
+    """The same where the paper says nothing of what was compared."""
+    return replace(finding, verdict=None, statements=())
 
 
 def judged(text: str, run: str, *statements: Statement) -> Finding:

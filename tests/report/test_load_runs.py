@@ -87,3 +87,14 @@ def test_a_name_never_leads_out_of_a_folder(day: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(day / "journal")
     assert [run.name for run in load_runs(["..", str(day)]).runs] == ["day"]
     assert names_of(["s3://bucket/.."]) == ["bucket"]
+
+
+def test_a_hole_in_a_journal_is_told(tmp_path: Path) -> None:
+    given = config()
+    write_run(open_store(str(tmp_path)), given, records(given, 12))
+    for cycle in (3, 7, 8):
+        (tmp_path / record_path("production", cycle)).unlink()
+    assert load_runs([str(tmp_path)]).runs[0].faults == (
+        "production: no record of cycle 3",
+        "production: no record of cycle 7 to 8",
+    )

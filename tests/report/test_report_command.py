@@ -93,7 +93,15 @@ def test_a_folder_that_is_no_run_is_refused_after_the_others_are_shown(
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_file_is_no_folder_for_a_report(day: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = report(str(day), "--out", str(tmp_path / "file"))
+    assert str(done.exception) == f"{tmp_path}/file: cannot be written to: it is no folder"
+
+
 def test_an_unknown_arm_is_refused(day: Path) -> None:
+    done = report(str(day), "--abort", "nobody:1:2")
+    assert "no run has an arm 'nobody'" in str(done.exception)
     done = report(str(day), "--baseline", "nobody")
     assert "no run has an arm 'nobody'" in str(done.exception)
 

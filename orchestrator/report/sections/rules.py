@@ -31,7 +31,7 @@ def rules(study: Study) -> Section:
         "The naive rule, which multiplies or divides a vector's price by a constant, did not "
         "keep many more instances without a worse log-loss."
         if naive
-        else "The paper compares its rule with production and with Euclidean ascent only."
+        else "Of the rules of these arms the paper makes no claim that is not judged elsewhere."
     )
     return Section(
         key="rules",
