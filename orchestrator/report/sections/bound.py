@@ -79,8 +79,8 @@ def _finding(search: Search) -> Finding:
     if search.chosen is None:
         return Finding(f"{tried}: too few cycles are shared to choose.", holds(None), search.run)
     chunks = len(search.losses[search.chosen])
-    least = " (none smaller was tried)" if search.chosen == ks[0] else ""
-    text = f"{tried}, the smallest that suffices is {search.chosen:g}{least}, on {chunks} shared cycles."
+    chosen = f"{search.chosen:g}" + " (none smaller was tried)" * (search.chosen == ks[0])
+    text = f"{tried}, the smallest that suffices is {chosen}, on {chunks} shared cycles."
     decided = search.chosen > 1 if min(ks) <= 1 < max(ks) else None
     return Finding(text, holds(decided), search.run)
 
