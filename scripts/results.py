@@ -80,8 +80,8 @@ PARTS = (
         "Two weeks of lift",
         chart="lift",
         explanation="the mean lift is above zero in every run, in the calm market with its whole "
-        "interval, and larger there, where production's vectors grow larger, too. What mostly fails "
-        'is "consistently", which we take as nine tenths of the time.',
+        "interval, and larger there, where production's vectors grow larger, too. What mostly "
+        'fails is "consistently", which we take as nine tenths of the time.',
     ),
     Part(
         "duel",
