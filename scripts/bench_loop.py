@@ -57,7 +57,7 @@ arms: [{name: only, rule: l2}]
 SETTING = Setting(eta0=0.3, alpha=3.0, beta=0.5, lam=1e-3)
 INSTANCES = 40
 CYCLES = 10
-ROUNDS = 5
+ROUNDS = 3
 Row = tuple[str, str, str]
 
 

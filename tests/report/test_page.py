@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,8 @@ def middle(page: Any, element: WebElement) -> tuple[float, float]:
 
 
 def touch(page: Any, way: list[tuple[float, float]]) -> None:
-    """A finger goes down, along the way, and up."""
+    """A finger goes down, along the way, and up; not at once, which would be a double tap."""
+    time.sleep(0.5)
     for number, (x, y) in enumerate(way):
         kind = "touchMove" if number else "touchStart"
         event = {"type": kind, "touchPoints": [{"x": x, "y": y}]}

@@ -135,6 +135,7 @@ class Panel {
     const told = textUnder(this.marks(), box, px, py) ?? this.valuesAt(px);
     if (!told) { tip.hidden = true; return; }
     showTip(told, event);
+    tip.panel = this;
   }
 
   /** Every curve's value at the x nearest to the pointer; raw and smoothed. */
@@ -161,7 +162,10 @@ class Panel {
     return [head, ...[...rows].map(([name, text]) => `${name}: ${text}`)].join("\n");
   }
 
-  leave() { this.box?.over.replaceChildren(); tip.hidden = true; }
+  leave() {
+    this.box?.over.replaceChildren();
+    if (tip.panel === this) tip.hidden = true; // else it is another's by now
+  }
 }
 
 function showTip(text, event) {
