@@ -69,8 +69,6 @@ def room() -> int:
 
 def _connect(cluster: Cluster, verbose: bool) -> None:
     os.environ.setdefault(UNHEARD, "1")
-    if not verbose:
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it tells of every try
     try:
         _must_answer(cluster.address)
         with _code() if cluster.ship else nullcontext() as code:

@@ -48,7 +48,10 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
     arm, cycle, instance = next(one for one in lost if AbortId(*one) not in known)
     report(where, "--abort", f"{arm}:{cycle}:{instance}")
     assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).file).exists()
-    for asked, rule in (("production:99:1", "in no run has this instance"), ("x", "must be ARM:CYCLE:")):
+    for asked, rule in (
+        ("production:99:1", "in no run has this instance"),
+        ("x", "must be ARM:CYCLE:"),
+    ):
         refused = CliRunner().invoke(holdfast, ["report", str(where), "--abort", asked])
         assert refused.exit_code != 0
         assert rule in str(refused.exception or refused.output)
