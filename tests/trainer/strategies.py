@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from oracle import Oracle
@@ -41,6 +42,7 @@ HOLDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "clippy": {"relative": st.floats(0.0, 1.0), "absolute": log_uniform(1e-4, 0.3)},
     "decay": {"rate": st.floats(0.0, 0.5)},
 }
+every_rule = pytest.mark.parametrize("rule", sorted(HOLDS))
 
 geometries = st.tuples(
     st.integers(1, 6), st.integers(0, 10), st.integers(0, 10), st.integers(1, 4)

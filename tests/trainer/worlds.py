@@ -314,3 +314,12 @@ def near_a_jump(world: World, state: Oracle) -> bool:
 def touched_rows(events: tuple[Event, ...], side: str) -> list[int]:
     """The rows of a side that these events update."""
     return sorted({row for event in events for bag in getattr(event, side) for row, _ in bag})
+
+
+def calm_world(rule: str, *, multi: bool = False, events: int = 60) -> tuple[World, Oracle]:
+    """A world in which nothing diverges, and where it begins."""
+    holds = {"rho": 0.05, "dual_step": 3.0} if rule == "entropic" else {}
+    world = make_world(
+        11, (3, 4, 2, 4), multi=multi, rule=rule, holds=holds, events=events, rates=(0.5, 1.0, 0.6)
+    )
+    return world, first_state(world, 12, size=0.3, sums=0.0)
