@@ -11,7 +11,7 @@ from readme import replace_section
 from orchestrator.ab.folder import ab_config, load, lost_shares
 from orchestrator.ab.summary import METRICS, Lift, plain_verdict, summarise, verdict_text
 from orchestrator.report.verdict import lift_text
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
 
 
 def main() -> None:

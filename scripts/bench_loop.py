@@ -21,25 +21,26 @@ from typing import Any
 import numpy as np
 from readme import Tee, replace_section
 
-from orchestrator.config import RunConfig, config_hash
-from orchestrator.config_file import read_config
-from orchestrator.ray_env import local_environment
+from orchestrator.config.file import read_config
+from orchestrator.config.schema import RunConfig, config_hash
+from orchestrator.pool.ray_env import local_environment
 
 local_environment()
 os.environ["PYTHONPATH"] = os.pathsep.join(  # Tune's workers import bench_tune
     [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
 )
 
-from orchestrator.committer import Committer, Sealed  # noqa: E402
-from orchestrator.line import Line, Plan, model_config  # noqa: E402
-from orchestrator.ray_start import cores, started_ray  # noqa: E402
-from orchestrator.record import ChunkInfo, CycleRecord  # noqa: E402
-from orchestrator.rules import kernel_rule  # noqa: E402
-from orchestrator.run import run  # noqa: E402
-from orchestrator.run_folder import prepare  # noqa: E402
-from orchestrator.search import SearchState, draw, generator  # noqa: E402
+from orchestrator.config.rules import kernel_rule  # noqa: E402
+from orchestrator.journal.models import model_config  # noqa: E402
+from orchestrator.journal.record import ChunkInfo, CycleRecord  # noqa: E402
+from orchestrator.journal.run_folder import prepare  # noqa: E402
+from orchestrator.loop.arm_state import ArmState, Plan  # noqa: E402
+from orchestrator.loop.committer import Committer, PendingCommit  # noqa: E402
+from orchestrator.loop.run import run  # noqa: E402
+from orchestrator.pool.ray_start import cores, started_ray  # noqa: E402
+from orchestrator.search.sampler import SearchState, draw, generator  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
-from orchestrator.store import open_store  # noqa: E402
+from orchestrator.storage.open import open_store  # noqa: E402
 from trainer.chunk import Chunk, compile_chunk  # noqa: E402
 from trainer.instance import Buffers, Job, train  # noqa: E402
 from trainer.model import Changes, Model  # noqa: E402
@@ -94,10 +95,10 @@ def chunks_of(config: RunConfig) -> list[Chunk]:
     return [compile_chunk(events.table, source.spec) for events in tables if events is not None]
 
 
-def line_of(config: RunConfig) -> tuple[Line, Job]:
+def line_of(config: RunConfig) -> tuple[ArmState, Job]:
     """The run's only arm, before its first cycle."""
     source = open_source(config.source, None)
-    line = Line(config, config.arms[0], Model(model_config(config, source.spec)))
+    line = ArmState(config, config.arms[0], Model(model_config(config, source.spec)))
     return line, Job(source.spec, line.model.shape, config.model.tau)
 
 
@@ -258,7 +259,7 @@ def grown(config: RunConfig, vectors: int, folder: str) -> None:
         served_logloss=None, norms=None, caution=0, search=SearchState(), timings={},
     )  # fmt: skip
     changes = Changes(line.model.cycle, np.zeros(0, np.int64), at)
-    committer.take([Sealed(line, record, changes)])
+    committer.take([PendingCommit(line, record, changes)])
     committer.wait()
 
 

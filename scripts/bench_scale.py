@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, redirect_stdout
 from typing import Any
 
-from orchestrator.ray_env import local_environment
+from orchestrator.pool.ray_env import local_environment
 
 local_environment()
 
@@ -24,12 +24,12 @@ import ray  # noqa: E402
 from readme import Tee, replace_section  # noqa: E402
 from virtual_ray import Costs, VirtualRay  # noqa: E402
 
-from orchestrator import actor_books, crew, giving_out, pool  # noqa: E402
-from orchestrator.actor import Trainer  # noqa: E402
-from orchestrator.arm_round import ArmRound, Pace  # noqa: E402
-from orchestrator.pool import Pool, Terms  # noqa: E402
-from orchestrator.ray_start import started_ray  # noqa: E402
-from orchestrator.work import Order, Reply, Task  # noqa: E402
+from orchestrator.pool import actors, dispatch, handle, pool  # noqa: E402
+from orchestrator.pool.messages import Batch, BatchReply, Task  # noqa: E402
+from orchestrator.pool.pool import Pool, RetryPolicy  # noqa: E402
+from orchestrator.pool.progress import ArmProgress, Pace  # noqa: E402
+from orchestrator.pool.ray_start import started_ray  # noqa: E402
+from orchestrator.pool.trainer_actor import TrainerActor  # noqa: E402
 from trainer.outcome import Outcome, Status  # noqa: E402
 from trainer.setting import Setting  # noqa: E402
 
@@ -43,20 +43,20 @@ REAL_INSTANCES = 2000
 REFS = 2000
 
 
-class Sleeper(Trainer):
+class Sleeper(TrainerActor):
     """Trains nothing, in a set time."""
 
     def __init__(self, *_: object) -> None:
         self.alone = threading.Lock()
 
-    def train(self, order: Order, chunk: Any = None, start: Any = None) -> Reply:
+    def train(self, order: Batch, chunk: Any = None, start: Any = None) -> BatchReply:
         """Sleep for each instance."""
         outcomes = []
         with self.alone:
             for task in order.tasks:
                 time.sleep(REAL_S)
                 outcomes.append(Outcome(task.instance, SETTING, Status.RETAINED, 1.0, 1, REAL_S))
-        return Reply(tuple(outcomes), {}, None)
+        return BatchReply(tuple(outcomes), {}, None)
 
     def export(self, cycle: int, arm: str, instance: int) -> Any:
         """A winner's rows."""
@@ -90,7 +90,7 @@ def measured_costs() -> Costs:
     actor = ray.remote(num_cpus=1, max_concurrency=3)(Sleeper).remote()
     ray.get(actor.ready.remote())
     blocked = ray.remote(num_cpus=1)(Sleeper).remote()
-    order = Order(0, "a", (Task(0, SETTING, None),), 1.0)  # type: ignore[arg-type]
+    order = Batch(0, "a", (Task(0, SETTING, None),), 1.0)  # type: ignore[arg-type]
     began = time.perf_counter()
     refs = [blocked.train.remote(order) for _ in range(REFS)]
     submit_s = (time.perf_counter() - began) / REFS
@@ -111,15 +111,15 @@ def measured_costs() -> Costs:
     return Costs(submit_s, get_s, wait_s)
 
 
-def a_round(instances: int) -> ArmRound:
+def a_round(instances: int) -> ArmProgress:
     """A cycle of one arm."""
     tasks = [Task(i, SETTING, None) for i in range(instances)]  # type: ignore[arg-type]
-    return ArmRound("a", 0, tasks, 1, Pace(), chunk=None, start=None, serve=False)
+    return ArmProgress("a", 0, tasks, 1, Pace(), chunk=None, start=None, serve=False)
 
 
 def real_cycle() -> None:
     """Thousands of instances through a real Ray, against the time they sleep."""
-    with closing(Pool(None, (), REAL_ACTORS, Terms(3, 30), Sleeper)) as few:  # type: ignore[arg-type]
+    with closing(Pool(None, (), REAL_ACTORS, RetryPolicy(3, 30), Sleeper)) as few:  # type: ignore[arg-type]
         few.wait_until_up()
         began, cpu = time.perf_counter(), time.process_time()
         (result,) = few.train([a_round(REAL_INSTANCES)])
@@ -135,7 +135,7 @@ def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) ->
     cores = nodes * CORES
     virtual = VirtualRay(costs, instance_s, export_s=0.1)
     with under_the_pool(virtual):
-        many = Pool(None, (), cores, Terms(3, 1e6))  # type: ignore[arg-type]
+        many = Pool(None, (), cores, RetryPolicy(3, 1e6))  # type: ignore[arg-type]
         many.wait_until_up()
         began, idle = virtual.clock.monotonic(), virtual.clock.skipped
         (result,) = many.train([a_round(cores * per_core)])
@@ -159,9 +159,9 @@ def under_the_pool(virtual: VirtualRay) -> Iterator[None]:
 
 
 def _put_under(some_ray: Any, clock: Any) -> None:
-    for module in (pool, crew):
+    for module in (pool, actors):
         module.ray = some_ray  # type: ignore[attr-defined]
-    for module in (pool, crew, giving_out, actor_books):
+    for module in (pool, actors, dispatch, handle):
         module.time = clock  # type: ignore[attr-defined]
 
 

@@ -26,10 +26,10 @@ import numpy as np
 from bench_kernel import processor
 from readme import Tee, replace_section
 
+from orchestrator.journal.record import FileRef
 from orchestrator.publish.place import Version, write_version
-from orchestrator.record import FileRef
 from orchestrator.sources.simulator.spec import SPEC
-from orchestrator.store import LocalStore
+from orchestrator.storage.local_store import LocalStore
 from trainer.model import Changes, Model, ModelConfig
 from trainer.modelfile import save_delta, save_model
 

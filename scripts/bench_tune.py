@@ -13,8 +13,8 @@ import numpy as np
 from ray import tune
 from ray.tune.schedulers import PopulationBasedTraining
 
-from orchestrator.line import Line
-from orchestrator.rules import kernel_rule
+from orchestrator.config.rules import kernel_rule
+from orchestrator.loop.arm_state import ArmState
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job, train
 from trainer.kernel import Tables
@@ -56,7 +56,7 @@ class Trial(tune.Trainable):
                 self.tables = Tables(**rows)
 
 
-def population(job: Job, chunks: list[Chunk], line: Line, size: int) -> float:
+def population(job: Job, chunks: list[Chunk], line: ArmState, size: int) -> float:
     """Wall seconds of as many steps as there are chunks, by a population of this size."""
     starts = [line.gather(cycle, chunk).tables for cycle, chunk in enumerate(chunks)]
     rule = kernel_rule(line.arm.rule, Setting(0.3, 3.0, 0.5, lam=1e-3))

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from netlab import Host, Lab, Neighbour
 
-from orchestrator.journal import cycles_of
-from orchestrator.store import open_store
+from orchestrator.journal.journal import cycles_of
+from orchestrator.storage.open import open_store
 
 ROOT = Path(__file__).parent.parent
 QUICK_TO_NOTICE = {

@@ -17,7 +17,7 @@ from divergence.errors import InputError
 from orchestrator.report.chart import Chart
 from orchestrator.report.load import load_runs
 from orchestrator.report.picture import svg
-from orchestrator.report.section import Cell, Grid, Section
+from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.sections.retained import HEAVY
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Verdict, over_runs
@@ -174,7 +174,7 @@ def _told(part: Part, report: Report | None) -> Iterator[str]:
         yield f"![{chart.title}]({path.as_posix()})\n"
 
 
-def _by_rule(study: Study) -> Grid:
+def _by_rule(study: Study) -> ReportTable:
     """Every arm over all runs: means, and the spread of lifts from seed to seed."""
     rows = []
     for arm in (a for a in study.arms if all(len(study.of(run, a)) for run in study.shown)):
@@ -191,7 +191,7 @@ def _by_rule(study: Study) -> Grid:
         rows.append((Cell(arm), *(Cell(f"{mean:.1%}") for mean in means), Cell(spread)))
     columns = ("arm", "retained", "useful", "cycles losing > 20%", "lift over production, %")
     note = "Means over the seeds, on the cycles that all arms share; of lifts, least and largest."
-    return Grid("", columns, tuple(rows), note)
+    return ReportTable("", columns, tuple(rows), note)
 
 
 def _section(part: Part, report: Report | None) -> Section | None:
@@ -205,7 +205,7 @@ def _first_seed(chart: Chart) -> Chart:
     return replace(chart, panels=tuple(first)) if first else chart
 
 
-def _table(grid: Grid) -> Iterator[str]:
+def _table(grid: ReportTable) -> Iterator[str]:
     yield "| " + " | ".join(grid.columns) + " |"
     yield "|" + "---|" * len(grid.columns)
     for row in grid.rows:

@@ -21,9 +21,10 @@ from lab_tls import tls_environment
 from netlab import Lab
 from readme import replace_section
 
-from orchestrator.journal import cycles_of, read_record
-from orchestrator.record import without_clock
-from orchestrator.store import open_store, read
+from orchestrator.journal.journal import cycles_of, read_record
+from orchestrator.journal.record import without_clock
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import read
 
 CONFIG = """
 seed: 11

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.work import Order, Reply
+from orchestrator.pool.messages import Batch, BatchReply
 from trainer.outcome import Outcome, Status
 
 
@@ -81,13 +81,13 @@ class Handle:
         """The winner's rows."""
         return Method(lambda *_: self.ray.answer(self, self.ray.export_s, object()))
 
-    def _train(self, order: Order, *_: Any) -> Ref:
+    def _train(self, order: Batch, *_: Any) -> Ref:
         each = self.ray.instance_s
         outcomes = tuple(
             Outcome(t.instance, t.setting, Status.RETAINED, 1.0 / (1 + t.instance), 1, each)
             for t in order.tasks
         )
-        return self.ray.answer(self, each * len(order.tasks), Reply(outcomes, {}, None))
+        return self.ray.answer(self, each * len(order.tasks), BatchReply(outcomes, {}, None))
 
 
 class VirtualRay:

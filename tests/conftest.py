@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.ray_env import local_environment
+from orchestrator.pool.ray_env import local_environment
 
 local_environment()
 

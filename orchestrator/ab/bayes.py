@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from orchestrator.ab.counts import Counts
-from orchestrator.report.interval import Interval
+from orchestrator.report.interval import Estimate
 
 DRAWS = 100_000
 PRIOR_CLICKS = 0.5
@@ -59,10 +59,10 @@ def lifts(
     return Lifts(100.0 * (ctr - 1.0), 100.0 * (ctr * rate / new_rate - 1.0))
 
 
-def credible(draws: Floats) -> Interval:
+def credible(draws: Floats) -> Estimate:
     """The posterior mean and the central 95%."""
     low, high = np.percentile(draws, MASS)
-    return Interval(float(draws.mean()), float(low), float(high), len(draws))
+    return Estimate(float(draws.mean()), float(low), float(high), len(draws))
 
 
 def observed(control: Counts, treatment: Counts) -> tuple[float, float]:

@@ -4,17 +4,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from orchestrator.config import (
-    Adaptive,
+from orchestrator.config.schema import (
+    AdaptiveSampler,
     ArmConfig,
-    ModelConfig,
+    ModelOptions,
     RunConfig,
     SearchConfig,
     StreamConfig,
 )
-from orchestrator.mistakes import mistake, one_of
 from orchestrator.sources.simulator.config import SimulatorConfig
-from orchestrator.strict import Strict
+from orchestrator.validation.errors import mistake, one_of
+from orchestrator.validation.strict import Strict
 
 
 def _different(seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ class AbConfig(StreamConfig):
     """Both serve their buckets, and nothing counts yet: the paper's acclimation."""
     days: int = Field(default=9, ge=1)
     """Days that count; the paper's table has nine."""
-    model: ModelConfig = ModelConfig()
+    model: ModelOptions = ModelOptions()
     search: SearchConfig = SearchConfig()
 
     @model_validator(mode="after")
@@ -72,7 +72,10 @@ class AbConfig(StreamConfig):
                     f"{arm.name}: start_from must not be given: the treatment begins with the "
                     "control's model after warm_up_days"
                 )
-        if isinstance(self.search.sampler, Adaptive) and self.search.sampler.follow is not None:
+        if (
+            isinstance(self.search.sampler, AdaptiveSampler)
+            and self.search.sampler.follow is not None
+        ):
             raise ValueError("search.sampler.follow must not be given: each arm is tuned alone")
         return self
 

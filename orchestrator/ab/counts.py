@@ -57,7 +57,7 @@ class Trial:
 
 
 @dataclass
-class Tally:
+class InstanceCounts:
     """Instances over all cycles."""
 
     launched: int = 0
@@ -74,7 +74,7 @@ class Finished:
     """A trial's counts, and how many instances each arm lost on the way."""
 
     trial: Trial
-    tallies: tuple[Tally, Tally]
+    tallies: tuple[InstanceCounts, InstanceCounts]
 
 
 def total(counts: Iterable[Counts]) -> Counts:

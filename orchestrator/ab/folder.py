@@ -6,13 +6,13 @@ from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.ab.config import AbConfig
-from orchestrator.ab.counts import Counts, Day, Finished, Tally, Trial
+from orchestrator.ab.counts import Counts, Day, Finished, InstanceCounts, Trial
+from orchestrator.ab.section import ab
 from orchestrator.ab.summary import summarise
-from orchestrator.config_file import config_text, read_as_config
+from orchestrator.config.file import config_text, read_as_config
 from orchestrator.report.section import Section
-from orchestrator.report.sections.ab import ab
-from orchestrator.sealed import DamagedError, seal, unseal
-from orchestrator.store import Store, read
+from orchestrator.storage.checksummed import DamagedError, dumps, loads
+from orchestrator.storage.store import Store, read
 
 CONFIG = "ab.yaml"
 
@@ -42,7 +42,7 @@ def ab_config(store: Store) -> AbConfig:
 
 def save(store: Store, seed: int, finished: Finished) -> None:
     """Write a finished trial: one immutable file, with a checksum."""
-    store.create(_path(seed), seal(asdict(finished)))
+    store.create(_path(seed), dumps(asdict(finished)))
 
 
 def done(store: Store) -> list[int]:
@@ -73,7 +73,7 @@ def lost_shares(finished: Sequence[Finished]) -> list[tuple[float, float]]:
 def _loaded(store: Store) -> Iterator[Finished]:
     for seed in done(store):
         try:
-            yield _finished(unseal(read(store, _path(seed)), f"{store.uri}/{_path(seed)}"))
+            yield _finished(loads(read(store, _path(seed)), f"{store.uri}/{_path(seed)}"))
         except DamagedError as fault:
             raise InputError(f"{fault}; delete it, and run the test again") from None
 
@@ -84,7 +84,7 @@ def _finished(data: Any) -> Finished:
         Day(day["day"], Counts(**day["control"]), Counts(**day["treatment"]))
         for day in trial["days"]
     )
-    control, treatment = (Tally(**tally) for tally in data["tallies"])
+    control, treatment = (InstanceCounts(**tally) for tally in data["tallies"])
     names = trial["name"], trial["control"], trial["treatment"]
     return Finished(Trial(*names, days), (control, treatment))
 

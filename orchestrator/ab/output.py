@@ -9,10 +9,10 @@ from rich.table import Table
 
 from orchestrator.ab.counts import Trial, trials_table
 from orchestrator.ab.summary import METRICS, Lift, Summary, plain_verdict, verdict_text
-from orchestrator.report.output import Output
 from orchestrator.report.page import page
 from orchestrator.report.section import Section
 from orchestrator.report.verdict import lift_text
+from orchestrator.storage.output import Output
 
 
 def write(trials: Sequence[Trial], section: Section, output: Output) -> list[str]:

@@ -9,7 +9,8 @@ import click
 
 from orchestrator.ab import folder
 from orchestrator.ab.config import AbConfig
-from orchestrator.store import Store, open_store
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store
 
 
 def run_trials(

@@ -7,8 +7,7 @@ import numpy as np
 
 from orchestrator.ab.bayes import Lifts, credible, generator, lifts, observed
 from orchestrator.ab.counts import Counts, Trial, total
-from orchestrator.report.interval import Interval
-from orchestrator.report.sections.seeds import over
+from orchestrator.report.interval import Estimate, interval_over_runs
 
 PAPER = {"CTR": 0.93, "CPM": 0.67}
 """The paper's lifts, in percent."""
@@ -23,7 +22,7 @@ class Lift:
     control: Counts
     treatment: Counts
     observed: tuple[float, float]
-    credible: tuple[Interval, Interval]
+    credible: tuple[Estimate, Estimate]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,11 +36,11 @@ class Summary:
     whole: Lift
     draws: Lifts
     """Of `whole`: for pictures."""
-    between: tuple[Interval, Interval]
+    between: tuple[Estimate, Estimate]
     """The mean lift over trials, and Student's interval by their spread; unknown below three."""
 
     @property
-    def deciding(self) -> tuple[Interval, Interval]:
+    def deciding(self) -> tuple[Estimate, Estimate]:
         """The intervals that a verdict rests on.
 
         Those between trials, where there are enough: they allow for whatever a trial changes, also
@@ -67,7 +66,7 @@ def summarise(trials: Sequence[Trial]) -> Summary:
     each = [_lift(trial.name, *trial.totals)[0] for trial in trials]
     pairs = [trial.totals for trial in trials]
     whole, draws = _lift("all", total(p[0] for p in pairs), total(p[1] for p in pairs))
-    ctr, cpm = (over([lift.observed[i] for lift in each]) for i in range(2))
+    ctr, cpm = (interval_over_runs([lift.observed[i] for lift in each]) for i in range(2))
     return Summary(
         arms=(first.control, first.treatment),
         days=tuple(

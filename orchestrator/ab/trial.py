@@ -12,7 +12,7 @@ from orchestrator.ab.buckets import in_treatment
 from orchestrator.ab.config import AbConfig
 from orchestrator.ab.counts import Counts, Day, Finished, Trial, total
 from orchestrator.ab.tuner import Tuner
-from orchestrator.config import feature_spec
+from orchestrator.config.schema import feature_spec
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.sources.simulator.marketplace import Market
 from orchestrator.sources.simulator.source import Simulator
@@ -46,7 +46,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slots:
+class AdSlots:
     """A cycle's requests before they are sold."""
 
     users: pa.Table
@@ -117,10 +117,10 @@ class Exchange:
         events = event_table(self._names, visits, market, chosen, clicks)
         return Traffic(events, treated, clicks, price)
 
-    def _slots(self, market: Market, visits: Visits) -> Slots:
+    def _slots(self, market: Market, visits: Visits) -> AdSlots:
         eligible, most = market.eligible, self._terms.candidates
         rng = np.random.default_rng((self._seed, market.cycle, STREAM))
-        return Slots(
+        return AdSlots(
             pa.table(user_columns(self._names, visits)),
             eligible,
             pa.table(ad_columns(self._names, market, eligible)),
@@ -129,7 +129,7 @@ class Exchange:
         )
 
     def _auction_off(
-        self, slots: Slots, model: Model, mine: NDArray[np.bool_]
+        self, slots: AdSlots, model: Model, mine: NDArray[np.bool_]
     ) -> tuple[Numbers, Floats]:
         """The ads that win an arm's requests by its model, and their prices."""
         users = side_vectors(model, slots.users.filter(pa.array(mine)), "user")

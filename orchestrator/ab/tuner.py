@@ -4,13 +4,14 @@ import math
 
 import pyarrow as pa
 
-from orchestrator.ab.counts import Tally
-from orchestrator.actor import Trainer
-from orchestrator.config import ArmConfig, RunConfig
-from orchestrator.line import Line, begin_from, model_config
-from orchestrator.search import draw, generator
-from orchestrator.selection import select
-from orchestrator.work import ArmResult, Order
+from orchestrator.ab.counts import InstanceCounts
+from orchestrator.config.schema import ArmConfig, RunConfig
+from orchestrator.journal.models import model_config
+from orchestrator.loop.arm_state import ArmState, begin_from
+from orchestrator.pool.messages import ArmResult, Batch
+from orchestrator.pool.trainer_actor import TrainerActor
+from orchestrator.search.sampler import draw, generator
+from orchestrator.search.selection import select
 from trainer.chunk import compile_chunk
 from trainer.features import FeatureSpec
 from trainer.instance import Job
@@ -23,11 +24,11 @@ class Tuner:
 
     def __init__(self, config: RunConfig, arm: ArmConfig, spec: FeatureSpec) -> None:
         """An arm whose champion has seen nothing."""
-        self.line = Line(config, arm, Model(model_config(config, spec)))
-        self.tally = Tally()
+        self.line = ArmState(config, arm, Model(model_config(config, spec)))
+        self.tally = InstanceCounts()
         self._config, self._spec = config, spec
         job = Job(spec, self.line.model.shape, config.model.tau)
-        self._trainer = Trainer(job, [self.line.sample_rule])
+        self._trainer = TrainerActor(job, [self.line.sample_rule])
 
     @property
     def model(self) -> Model:
@@ -44,7 +45,7 @@ class Tuner:
         draws = draw(self._config, cycle, generator(self._config.seed, cycle))
         plan = self.line.plan(cycle, chunk, draws, None)
         arm = self.line.arm.name
-        order = Order(cycle, arm, plan.tasks, math.inf, self._trainer.number)
+        order = Batch(cycle, arm, plan.tasks, math.inf, self._trainer.number)
         reply = self._trainer.train(order, chunk, plan.working_set.tables)
         if reply.raised:
             raise RuntimeError(f"cycle {cycle}, {arm}: {next(iter(reply.raised.values()))}")

@@ -33,8 +33,8 @@ def run_command(
     """
     from orchestrator.ab.config import AbConfig
     from orchestrator.ab.runner import run_trials
-    from orchestrator.config_file import load_as
-    from orchestrator.store import open_store
+    from orchestrator.config.file import load_as
+    from orchestrator.storage.open import open_store
 
     config = load_as(AbConfig, config_path, assignments)
     store = open_store(out or f"runs/{Path(config_path).stem}")
@@ -66,7 +66,7 @@ def analyse_command(
 
 def _analyse_folder(uri: str, out: str | None, as_json: bool) -> None:
     from orchestrator.ab.folder import load, lost_shares
-    from orchestrator.store import open_store
+    from orchestrator.storage.open import open_store
 
     finished = load(open_store(uri))
     _tell([one.trial for one in finished], lost_shares(finished), out, as_json)
@@ -78,9 +78,9 @@ def _tell(
     from rich.console import Console
 
     from orchestrator.ab.output import data, tables, write
+    from orchestrator.ab.section import ab
     from orchestrator.ab.summary import summarise
-    from orchestrator.report.output import Output
-    from orchestrator.report.sections.ab import ab
+    from orchestrator.storage.output import Output
 
     summary = summarise(trials)
     if as_json:

@@ -7,11 +7,11 @@ import numpy as np
 
 from divergence.bound import VISIBLE, rho0, smallest_sufficient
 from divergence.errors import InputError
-from orchestrator.bound_search import bounded_arms, losses_by_k, middle_setting
 from orchestrator.commands.options import config_argument, set_option
-from orchestrator.config import RunConfig, feature_spec
-from orchestrator.config_file import load_config
-from orchestrator.line import model_config
+from orchestrator.config.file import load_config
+from orchestrator.config.schema import RunConfig, feature_spec
+from orchestrator.journal.models import model_config
+from orchestrator.offline.bound_search import bounded_arms, losses_by_k, middle_setting
 from orchestrator.sources.opening import open_source
 from orchestrator.sources.protocol import Source
 from trainer.chunk import Chunk, compile_chunk

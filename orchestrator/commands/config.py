@@ -3,7 +3,7 @@
 import click
 
 from orchestrator.commands.options import config_argument, set_option
-from orchestrator.config_file import config_text, load_config
+from orchestrator.config.file import config_text, load_config
 
 
 @click.command("config", epilog="Example: holdfast config run.yaml --set search.instances=8")

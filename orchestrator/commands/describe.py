@@ -8,8 +8,8 @@ import click
 from rich.console import Console
 
 from orchestrator.commands.options import config_argument, json_option, set_option
-from orchestrator.config import feature_spec
-from orchestrator.config_file import load_stream
+from orchestrator.config.file import load_stream
+from orchestrator.config.schema import feature_spec
 from orchestrator.sources.describe import describe
 from orchestrator.sources.describe_table import description_json, print_tables
 from orchestrator.sources.opening import open_source

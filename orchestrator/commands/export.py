@@ -30,7 +30,7 @@ def command(
     from orchestrator.export.vespa import export_vespa
     from orchestrator.publish.follower import Follower
     from orchestrator.publish.origin import open_origin
-    from orchestrator.report.output import Output
+    from orchestrator.storage.output import Output
 
     if form == "vespa" and ads is None:
         raise InputError("--ads must be given: a Vespa document is a whole ad")

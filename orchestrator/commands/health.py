@@ -7,10 +7,15 @@ from datetime import UTC, datetime
 
 import click
 
-from orchestrator.claim import Lease, lives, standing_claim
 from orchestrator.commands.options import json_option, run_argument
-from orchestrator.config import RunConfig
-from orchestrator.health import (
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.run_folder import run_config
+from orchestrator.sources.files.config import FollowConfig
+from orchestrator.storage.lease import LeaseTiming, current_lease, holder_is_alive
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store
+from orchestrator.watch.console import duration
+from orchestrator.watch.health import (
     ArmHealth,
     Health,
     arm_health,
@@ -20,10 +25,6 @@ from orchestrator.health import (
     moment,
     reasons,
 )
-from orchestrator.run_folder import run_config
-from orchestrator.sources.files.config import FollowConfig
-from orchestrator.store import Store, open_store
-from orchestrator.view import duration
 
 NOT_WELL = 3
 
@@ -69,12 +70,12 @@ def examine(store: Store, config: RunConfig) -> Health:
 
 
 def _driver(store: Store) -> tuple[str, bool]:
-    claim = standing_claim(store)
+    claim = current_lease(store)
     if claim is None:
         return "it was ended in order", False
-    lease = Lease()
+    lease = LeaseTiming()
     short = replace(lease, silence_s=2 * lease.beat_s)  # enough for a heartbeat
-    if lives(store, claim, lambda _: None, short):
+    if holder_is_alive(store, claim, lambda _: None, short):
         return str(claim), True
     return f"{claim} is dead", False
 

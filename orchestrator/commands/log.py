@@ -8,11 +8,11 @@ import click
 
 from divergence.errors import InputError
 from orchestrator.commands.options import json_option, run_argument
-from orchestrator.journal import records_of
-from orchestrator.record import CycleRecord
-from orchestrator.run_folder import run_config
-from orchestrator.store import open_store
-from orchestrator.view import JsonView, LineView
+from orchestrator.journal.journal import records_of
+from orchestrator.journal.record import CycleRecord
+from orchestrator.journal.run_folder import run_config
+from orchestrator.storage.open import open_store
+from orchestrator.watch.console import JsonView, LineView
 
 
 @click.command("log", epilog="Example: holdfast log runs/first --last 10")

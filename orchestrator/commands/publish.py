@@ -4,11 +4,11 @@ import click
 
 from divergence.errors import InputError
 from orchestrator.commands.options import run_argument
-from orchestrator.config import PublishConfig, published_arm
-from orchestrator.journal import newest_committed
+from orchestrator.config.schema import PublishConfig, published_arm
+from orchestrator.journal.journal import newest_committed
+from orchestrator.journal.run_folder import run_config
 from orchestrator.publish.publisher import Publisher
-from orchestrator.run_folder import run_config
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
 
 
 @click.command("publish", epilog="Example: holdfast publish runs/demo s3://bucket/published")

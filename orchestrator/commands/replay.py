@@ -5,8 +5,8 @@ import json
 import click
 
 from orchestrator.commands.options import json_option, run_argument
-from orchestrator.run_folder import run_config
-from orchestrator.store import open_store
+from orchestrator.journal.run_folder import run_config
+from orchestrator.storage.open import open_store
 
 
 @click.command("replay", epilog="Example: holdfast replay runs/first --cycle 12 --instance 3")
@@ -20,8 +20,8 @@ def command(run: str, cycle: int, instance: int, arm: str | None, as_json: bool)
 
     Says where a divergence began, and which vectors came near tau first.
     """
-    from orchestrator import replay_view  # loads the kernels
-    from orchestrator.replay import replay
+    from orchestrator.offline import replay_view  # loads the kernels
+    from orchestrator.offline.replay import replay
 
     store = open_store(run)
     found = replay(store, arm, cycle, instance)

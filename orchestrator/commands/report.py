@@ -42,10 +42,10 @@ def command(
     from orchestrator.ab.folder import ab_section
     from orchestrator.report.aborts import asked_for, kept
     from orchestrator.report.load import load_runs
-    from orchestrator.report.output import Output
     from orchestrator.report.terminal import summary, summary_data
     from orchestrator.report.write import compute, write
-    from orchestrator.store import open_store
+    from orchestrator.storage.open import open_store
+    from orchestrator.storage.output import Output
 
     loaded = load_runs(runs)
     output = Output(out or (runs[0] if len(set(runs)) == 1 else "report"))

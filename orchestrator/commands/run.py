@@ -13,16 +13,17 @@ from types import FrameType
 
 import click
 
-from orchestrator.claim import claimed
 from orchestrator.commands.options import config_argument, json_option, set_option
-from orchestrator.config_file import load_config
-from orchestrator.logs import logging_to
+from orchestrator.config.file import load_config
+from orchestrator.journal.run_folder import must_hold_run, prepare
+from orchestrator.pool.ray_env import local_environment
 from orchestrator.publish.background import publishing
-from orchestrator.ray_env import local_environment
-from orchestrator.run_folder import must_hold_run, prepare
 from orchestrator.sources.files.config import FollowConfig
-from orchestrator.store import Store, open_store
-from orchestrator.view import View, open_view
+from orchestrator.storage.lease import hold_lease
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store
+from orchestrator.watch.console import View, open_view
+from orchestrator.watch.logs import logging_to
 
 LAST_S = 10.0
 """How long the second Ctrl-C waits for what is under way, such as storage that does not answer."""
@@ -63,7 +64,7 @@ def command(
     again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
     view = open_view(sys.stdout, as_json, config.cycles)
     actors = None if config.actors == "auto" else config.actors
-    with logging_to(log), claimed(folder, view.say) as store:
+    with logging_to(log), hold_lease(folder, view.say) as store:
         start = prepare(store, config)
         if config.cycles is not None and start.cycle >= config.cycles:
             for message in (*start.messages, _over("complete", start.cycle, store)):
@@ -71,9 +72,11 @@ def command(
             return
         if address is None:
             local_environment()
-        from orchestrator.metrics import MeteredView  # slow to load, and reads the environment
-        from orchestrator.ray_start import Cluster, started_ray
-        from orchestrator.run import Ending, run
+        from orchestrator.loop.run import Ending, run
+        from orchestrator.pool.ray_start import Cluster, started_ray
+        from orchestrator.watch.metrics import (
+            MeteredView,  # slow to load, and reads the environment
+        )
 
         cluster = Cluster(address, ship) if address else None
         with started_ray(cluster, actors, verbose) as room, _two_stage_stop(view) as stop:

@@ -14,9 +14,9 @@ import pyarrow.parquet
 
 from divergence.errors import InputError
 from orchestrator.commands.options import run_argument
-from orchestrator.run_folder import run_config
-from orchestrator.score_files import champion_of, score_files
-from orchestrator.store import open_store
+from orchestrator.journal.run_folder import run_config
+from orchestrator.offline.score_files import champion_of, score_files
+from orchestrator.storage.open import open_store
 
 
 @click.command(

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from orchestrator.publish.place import Version
-from orchestrator.report.output import Output
 from orchestrator.report.write import parquet
+from orchestrator.storage.output import Output
 from trainer.compose import Vectors
 from trainer.model import Model, Side
 

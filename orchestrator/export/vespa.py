@@ -20,7 +20,7 @@ import pyarrow as pa
 from divergence.errors import InputError
 from orchestrator.export.model_table import about
 from orchestrator.publish.place import Version
-from orchestrator.report.output import Output
+from orchestrator.storage.output import Output
 from trainer.model import Model
 
 NAMESPACE = "holdfast"

@@ -10,11 +10,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
 from divergence.errors import InputError
-from orchestrator.config import RunConfig
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.record import CycleRecord
 from orchestrator.publish.publisher import Publisher
-from orchestrator.record import CycleRecord
-from orchestrator.store import Store, open_store
-from orchestrator.view import View
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store
+from orchestrator.watch.console import View
 
 LAST_S = 120.0
 """How long a run that ends waits for its last champion to be published."""

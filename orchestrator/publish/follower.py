@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from divergence.errors import InputError
+from orchestrator.journal.record import DamagedError, FileRef
 from orchestrator.publish.origin import Origin
 from orchestrator.publish.place import Version
 from orchestrator.publish.publisher import sound_bytes
-from orchestrator.record import DamagedError, FileRef
 from trainer.model import Model
 from trainer.modelfile import apply_delta, load_model
 

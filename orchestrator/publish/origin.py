@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from divergence.errors import InputError
-from orchestrator.config import published_arm
-from orchestrator.journal import cycles_of, read_record
+from orchestrator.config.schema import published_arm
+from orchestrator.journal.journal import cycles_of, read_record
+from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.journal.run_folder import CONFIG, run_config
 from orchestrator.publish.place import Version, newest_first, numbers
 from orchestrator.publish.publisher import champion_cycle, check_sound
-from orchestrator.record import CycleRecord, DamagedError
-from orchestrator.run_folder import CONFIG, run_config
-from orchestrator.store import Store, open_store
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store
 
 LOOK_BACK = 8
 """Cycles of a run that are looked at where the newest are torn."""

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from divergence.errors import InputError
-from orchestrator.record import FileRef
-from orchestrator.sealed import DamagedError, seal, unseal
-from orchestrator.store import Store, read
+from orchestrator.journal.record import FileRef
+from orchestrator.storage.checksummed import DamagedError, dumps, loads
+from orchestrator.storage.store import Store, read
 
 SCHEMA = 1
 
@@ -47,14 +47,14 @@ def numbers(store: Store) -> list[int]:
 
 def write_version(store: Store, version: Version) -> None:
     """Publish: from now on this is the newest. Its files are there already."""
-    store.create(version_path(version.number), seal({"schema": SCHEMA} | asdict(version)))
+    store.create(version_path(version.number), dumps({"schema": SCHEMA} | asdict(version)))
 
 
 def read_version(store: Store, number: int) -> Version:
     """A version; DamagedError where it is gone, torn or altered."""
     path = version_path(number)
     try:
-        body = unseal(read(store, path), f"{store.uri}/{path}")
+        body = loads(read(store, path), f"{store.uri}/{path}")
     except FileNotFoundError:
         raise DamagedError(f"{store.uri}/{path}: missing") from None
     version = _version(body, f"{store.uri}/{path}")

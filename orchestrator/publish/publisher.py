@@ -11,14 +11,15 @@ import re
 from datetime import UTC, datetime
 
 from divergence.errors import InputError
-from orchestrator.config import (
+from orchestrator.config.schema import (
     PublishConfig,
     RunConfig,
     config_hash,
     feature_spec,
     published_arm,
 )
-from orchestrator.line import model_config, read_model
+from orchestrator.journal.models import model_config, read_model
+from orchestrator.journal.record import CycleRecord, DamagedError, FileRef
 from orchestrator.publish.place import (
     Version,
     newest_version,
@@ -27,9 +28,8 @@ from orchestrator.publish.place import (
     version_path,
     write_version,
 )
-from orchestrator.record import CycleRecord, DamagedError, FileRef
 from orchestrator.sources.opening import resolve_spec
-from orchestrator.store import Store, read
+from orchestrator.storage.store import Store, read
 from trainer.modelfile import save_model
 
 OURS = re.compile(r"cycle-\d{6}(\.delta)?-[0-9a-f]{12}\.safetensors")

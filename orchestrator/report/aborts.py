@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from divergence.errors import InputError
 from orchestrator.report.load import Run
-from orchestrator.store import Store, read
+from orchestrator.storage.store import Store, read
 from trainer.outcome import Status
 
 NAME = re.compile(r"(?P<arm>.+)-cycle-(?P<cycle>\d{6})-instance-(?P<instance>\d+)\.parquet")

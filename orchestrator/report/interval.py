@@ -14,6 +14,7 @@ Pairing is respected by taking the difference of two arms cycle by cycle, and th
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +25,12 @@ FEWEST = 12
 """Cycles below which no interval is given: B is 2 there."""
 
 
+FEWEST_RUNS = 3
+"""Runs below which their spread says too little."""
+
+
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Estimate:
     """A mean over `count` cycles, and its bounds (NaN where there are too few)."""
 
     mean: float
@@ -38,33 +43,33 @@ class Interval:
         """Whether there are bounds."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
-    def scaled(self, factor: float) -> "Interval":
+    def scaled(self, factor: float) -> "Estimate":
         """In another unit."""
         low, high = sorted((self.low * factor, self.high * factor))
-        return Interval(self.mean * factor, low, high, self.count)
+        return Estimate(self.mean * factor, low, high, self.count)
 
 
-def mean_interval(series: ArrayLike) -> Interval:
+def mean_interval(series: ArrayLike) -> Estimate:
     """The mean of the finite entries, taken as they follow one another."""
     values = np.asarray(series, float)
     values = values[np.isfinite(values)]
     n = len(values)
     mean = float(values.mean()) if n else math.nan
     if n < FEWEST:
-        return Interval(mean, math.nan, math.nan, n)
+        return Estimate(mean, math.nan, math.nan, n)
     weights = cosine_weights(values)
     error = math.sqrt(float(np.mean(weights**2)) / n)
     reach = student_t(len(weights)) * error
-    return Interval(mean, mean - reach, mean + reach, n)
+    return Estimate(mean, mean - reach, mean + reach, n)
 
 
-def share_interval(series: ArrayLike) -> Interval:
+def share_interval(series: ArrayLike) -> Estimate:
     """The same for numbers between 0 and 1, which no bound exceeds."""
     found = mean_interval(series)
-    return Interval(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.count)
+    return Estimate(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.count)
 
 
-def rate_interval(hits: ArrayLike) -> Interval:
+def rate_interval(hits: ArrayLike) -> Estimate:
     """The share of cycles in which something happened.
 
     Where it never did, or always, the series says nothing of its variance; the bound is then that
@@ -75,7 +80,18 @@ def rate_interval(hits: ArrayLike) -> Interval:
         return found
     reach = 1.0 - (1.0 - CONFIDENCE) ** (1.0 / found.count)
     low, high = (0.0, reach) if found.mean == 0.0 else (1.0 - reach, 1.0)
-    return Interval(found.mean, low, high, found.count)
+    return Estimate(found.mean, low, high, found.count)
+
+
+def interval_over_runs(values: Sequence[float]) -> Estimate:
+    """The mean over runs and its interval."""
+    known = np.array([value for value in values if math.isfinite(value)])
+    n = len(known)
+    mean = float(known.mean()) if n else math.nan
+    if n < FEWEST_RUNS:
+        return Estimate(mean, math.nan, math.nan, n)
+    reach = student_t(n - 1) * float(known.std(ddof=1)) / math.sqrt(n)
+    return Estimate(mean, mean - reach, mean + reach, n)
 
 
 def cosine_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:

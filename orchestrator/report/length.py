@@ -1,7 +1,7 @@
 """N, the length of an ad's vector, as a run's config has it."""
 
 from divergence.errors import InputError
-from orchestrator.config import RunConfig, feature_spec
+from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.sources.opening import resolve_spec
 from trainer.geometry import shape_of
 

@@ -7,11 +7,13 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from divergence.errors import InputError
-from orchestrator.config import RunConfig
-from orchestrator.journal import cycles_of, read_record
-from orchestrator.record import CycleRecord, DamagedError
-from orchestrator.run_folder import run_config
-from orchestrator.store import LocalStore, Store, open_store
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.journal import cycles_of, read_record
+from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.journal.run_folder import run_config
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store
 
 READERS = 16
 """Records asked for at a time: an object store answers each after some milliseconds."""

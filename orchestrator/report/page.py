@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.report.chart import Chart
-from orchestrator.report.section import Cell, Grid, Section
+from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.verdict import Finding, Verdict, over_runs
 
 SCRIPTS = ("scale.js", "marks.js", "chart.js", "table.js")
@@ -132,7 +132,7 @@ def _figure(chart: Chart) -> str:
     )
 
 
-def _table(grid: Grid) -> str:
+def _table(grid: ReportTable) -> str:
     grid = without_run(grid)
     heads = "".join(
         f'<th scope="col"><button type="button">{escape(name)}</button></th>'
@@ -148,7 +148,7 @@ def _table(grid: Grid) -> str:
     )
 
 
-def without_run(grid: Grid) -> Grid:
+def without_run(grid: ReportTable) -> ReportTable:
     """The table less its first column where that names the same run in every row."""
     if grid.columns[0] != "run" or len({row[0] for row in grid.rows}) > 1:
         return grid

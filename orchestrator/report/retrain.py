@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from divergence.errors import InputError
-from orchestrator.replay import vectors_at_end
+from orchestrator.offline.replay import vectors_at_end
 from orchestrator.report.aborts import AbortId, choose, found_in
 from orchestrator.report.frames import instances_frame
 from orchestrator.report.load import Run
-from orchestrator.report.output import Output
 from orchestrator.report.write import parquet
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
+from orchestrator.storage.output import Output
 
 
 def keep_aborts(

@@ -18,7 +18,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ReportTable:
     """A table."""
 
     title: str
@@ -37,7 +37,7 @@ class Section:
     """What the paper claims, in one sentence."""
     findings: tuple[Finding, ...]
     charts: tuple[Chart, ...] = ()
-    tables: tuple[Grid, ...] = ()
+    tables: tuple[ReportTable, ...] = ()
     note: str = ""
     """How the numbers were had, and what was decided by whom."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from divergence.errors import InputError
-from orchestrator.config import ArmConfig
+from orchestrator.config.schema import ArmConfig
 from orchestrator.report.frames import cycles_frame, instances_frame
 from orchestrator.report.load import Run
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from orchestrator.report.chart import Numbers, numbers
 from orchestrator.report.head import faults, run_line
-from orchestrator.report.interval import Interval, share_interval
+from orchestrator.report.interval import Estimate, share_interval
 from orchestrator.report.section import Section
 from orchestrator.report.sections.retained import HEAVY, LIGHT, discards
 from orchestrator.report.study import Study
@@ -72,7 +72,7 @@ def summary_data(study: Study, sections: Sequence[Section]) -> dict[str, Any]:
     return {"arms": arms, "sections": told}
 
 
-def _bounds(found: Interval) -> dict[str, float | None]:
+def _bounds(found: Estimate) -> dict[str, float | None]:
     values = {"mean": found.mean, "low": found.low, "high": found.high}
     return {name: value if value == value else None for name, value in values.items()}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from orchestrator.report.interval import Interval
+from orchestrator.report.interval import Estimate
 
 
 class Verdict(StrEnum):
@@ -52,7 +52,7 @@ def judged(text: str, run: str, *statements: Statement) -> Finding:
     return Finding(text, verdict, run, statements if len(statements) > 1 else ())
 
 
-def above(found: Interval, threshold: float = 0.0) -> Verdict:
+def above(found: Estimate, threshold: float = 0.0) -> Verdict:
     """Whether the mean lies above the threshold, all of its interval with it."""
     if not found.known:
         return Verdict.OPEN
@@ -62,7 +62,7 @@ def above(found: Interval, threshold: float = 0.0) -> Verdict:
     return Verdict.DISAGREES if found.high <= threshold else Verdict.OPEN
 
 
-def below(found: Interval, threshold: float = 0.0) -> Verdict:
+def below(found: Estimate, threshold: float = 0.0) -> Verdict:
     """Whether the mean lies below the threshold, all of its interval with it."""
     return above(found.scaled(-1.0), -threshold)
 
@@ -99,22 +99,22 @@ def over_runs(findings: Sequence[Finding]) -> tuple[Verdict | None, str]:
     return Verdict.OPEN, f"({told} of {count.total()})"
 
 
-def percent(found: Interval, digits: int = 1) -> str:
+def percent(found: Estimate, digits: int = 1) -> str:
     """A share as "93.4% (92.0 to 94.8)"."""
     return _spelled(found.scaled(100), digits, "%", sign="")
 
 
-def points(found: Interval, digits: int = 1) -> str:
+def points(found: Estimate, digits: int = 1) -> str:
     """A difference of shares as "+4.2 points (+3.0 to +5.4)"."""
     return _spelled(found.scaled(100), digits, " points", sign="+")
 
 
-def lift_text(found: Interval, digits: int = 2) -> str:
+def lift_text(found: Estimate, digits: int = 2) -> str:
     """A lift, already in percent, as "+0.31% (+0.12 to +0.50)"."""
     return _spelled(found, digits, "%", sign="+")
 
 
-def _spelled(found: Interval, digits: int, unit: str, sign: str) -> str:
+def _spelled(found: Estimate, digits: int, unit: str, sign: str) -> str:
     if not math.isfinite(found.mean):
         return "unknown"
     text = f"{found.mean:{sign}.{digits}f}{unit}"

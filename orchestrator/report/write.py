@@ -13,10 +13,10 @@ from orchestrator.report.aborts import Abort
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.head import foot, head
 from orchestrator.report.load import Loaded
-from orchestrator.report.output import Output
 from orchestrator.report.page import page
 from orchestrator.report.section import Section
 from orchestrator.report.study import Study, check_arms
+from orchestrator.storage.output import Output
 
 TITLE = "Retained-fraction report"
 

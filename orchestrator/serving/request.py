@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from divergence.errors import InputError
-from orchestrator.mistakes import nearest, shown
+from orchestrator.validation.errors import nearest, shown
 from trainer.chunk import MISSING
 from trainer.features import Feature
 
@@ -33,7 +33,7 @@ class RequestError(InputError):
         super().__init__("\n".join(mistakes[:MOST_TOLD]))
 
 
-class Reader:
+class RequestDecoder:
     """Reads the users or the ads of requests."""
 
     def __init__(self, side: str, features: Sequence[Feature]) -> None:

@@ -19,7 +19,7 @@ from divergence.errors import InputError
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import Origin, open_origin
 from orchestrator.publish.place import Version
-from orchestrator.serving.request import Bag, Reader, RequestError
+from orchestrator.serving.request import Bag, RequestDecoder, RequestError
 from orchestrator.serving.snapshot import Snapshot, snapshot
 from trainer.compose import Vectors
 from trainer.draw import first_vectors
@@ -61,7 +61,7 @@ class Scorer:
             told = f": {self.watch.last_fault}" if self.watch.last_fault else ""
             raise InputError(f"{origin.store.uri}: has no model that can be served{told}")
         spec = self.current.config.spec
-        self._users, self._ads = Reader("user", spec.user), Reader("ad", spec.ad)
+        self._users, self._ads = RequestDecoder("user", spec.user), RequestDecoder("ad", spec.ad)
         first_vectors(0, "", [""], 1, 1.0)  # compile it before the first unseen value comes
 
     @property

@@ -87,7 +87,7 @@ class Description:
         return {r: sum(c.set_aside.get(r, 0) for c in self.cycles) for r in reasons}
 
 
-class Tally:
+class ValueCounts:
     """What has been seen of one feature so far."""
 
     def __init__(self, feature: Feature, side: str) -> None:
@@ -136,7 +136,7 @@ class Tally:
 
 def describe(source: Source, cycles: int) -> Description:
     """Look at the first cycles of a source."""
-    tallies = [Tally(feature, side) for feature, side in _sides(source.spec)]
+    tallies = [ValueCounts(feature, side) for feature, side in _sides(source.spec)]
     summaries: list[CycleSummary] = []
     ended = False
     while len(summaries) < cycles and not ended:

@@ -6,7 +6,7 @@ from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
-from orchestrator.strict import Strict
+from orchestrator.validation.strict import Strict
 from trainer.features import FeatureSpec
 
 

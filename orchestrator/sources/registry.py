@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import SerializeAsAny
 
-from orchestrator.mistakes import one_of
 from orchestrator.sources.files.config import FilesConfig, FollowConfig
 from orchestrator.sources.protocol import SourceConfig
 from orchestrator.sources.simulator.config import SimulatorConfig
+from orchestrator.validation.errors import one_of
 
 SOURCES: dict[str, type[SourceConfig]] = {
     "simulator": SimulatorConfig,

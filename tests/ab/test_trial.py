@@ -13,13 +13,13 @@ from divergence.errors import InputError
 from orchestrator import cli
 from orchestrator.ab import folder
 from orchestrator.ab.config import AbConfig
-from orchestrator.ab.counts import Counts, Day, Finished, Tally, Trial, read_counts
+from orchestrator.ab.counts import Counts, Day, Finished, InstanceCounts, Trial, read_counts
 from orchestrator.ab.trial import Exchange, run_trial
 from orchestrator.ab.tuner import Tuner
-from orchestrator.config_file import read_as_config
+from orchestrator.config.file import read_as_config
 from orchestrator.sources.simulator.marketplace import Market
 from orchestrator.sources.simulator.spec import SPEC
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
 from trainer.features import FeatureSpec
 
 SMALL = """
@@ -142,7 +142,7 @@ def made_up(seed: int, better: float) -> Finished:
         for d in (1, 2, 3)
     )
     trial = Trial(f"seed {seed}", "production", "entropic", days)
-    return Finished(trial, (Tally(100, 10), Tally(100, 1)))
+    return Finished(trial, (InstanceCounts(100, 10), InstanceCounts(100, 1)))
 
 
 def test_a_test_is_run_once_and_gone_on_with(holdfast: Holdfast, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import yaml
 from kuberay import check_manifest
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from orchestrator.config_file import load_config
+from orchestrator.config.file import load_config
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CLUSTER = CONFIGS / "cluster"

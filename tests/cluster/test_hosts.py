@@ -21,12 +21,12 @@ from lab_tls import tls_environment
 from netlab import Host, Lab
 from soak import bits
 
-from orchestrator.config_file import read_config
-from orchestrator.journal import cycles_of
-from orchestrator.line import model_config
-from orchestrator.ray_start import PACKAGES
+from orchestrator.config.file import read_config
+from orchestrator.journal.journal import cycles_of
+from orchestrator.journal.models import model_config
+from orchestrator.pool.ray_start import PACKAGES
 from orchestrator.sources.opening import open_source
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
 from trainer.chunk import compile_chunk
 from trainer.model import Model
 
@@ -185,7 +185,7 @@ def check_tls(cluster: LabCluster) -> None:
 
 def check_metrics(cluster: LabCluster) -> None:
     """What the driver exports is what dashboard and alerts ask for."""
-    from orchestrator.metrics import OF_ARMS, OF_RUNS, OUTCOMES
+    from orchestrator.watch.metrics import OF_ARMS, OF_RUNS, OUTCOMES
 
     expected = {f"ray_{name}" for name in (*OF_ARMS, *OF_RUNS, OUTCOMES)}
     exported: set[str] = set()

@@ -7,15 +7,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator.actor import Trainer
-from orchestrator.config import RunConfig
-from orchestrator.config_file import read_config
-from orchestrator.journal import cycles_of, read_record
-from orchestrator.record import CycleRecord, without_clock
-from orchestrator.run import Ended, run
-from orchestrator.run_folder import prepare
-from orchestrator.store import Store, open_store, read
-from orchestrator.work import Task
+from orchestrator.config.file import read_config
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.journal import cycles_of, read_record
+from orchestrator.journal.record import CycleRecord, without_clock
+from orchestrator.journal.run_folder import prepare
+from orchestrator.loop.run import Ended, run
+from orchestrator.pool.messages import Task
+from orchestrator.pool.trainer_actor import TrainerActor
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store, read
 from trainer.chunk import Chunk
 from trainer.instance import Trained
 from trainer.kernel import Tables
@@ -64,7 +65,7 @@ def go(
     config: RunConfig,
     where: Path | str,
     actors: int = 2,
-    trainer: type[Trainer] = Trainer,
+    trainer: type[TrainerActor] = TrainerActor,
     view: Heard | None = None,
     stop: threading.Event | None = None,
 ) -> Ended:
@@ -90,10 +91,10 @@ def bits(where: Path | str, config: RunConfig) -> dict[str, object]:
     return found
 
 
-def faulty(folder: Path, kind: str, instances: Sequence[int], times: int) -> type[Trainer]:
+def faulty(folder: Path, kind: str, instances: Sequence[int], times: int) -> type[TrainerActor]:
     """Trainers of which the given instances go wrong so many times in all."""
 
-    class Faulty(Trainer):
+    class Faulty(TrainerActor):
         def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
             if task.instance in instances and _first(folder, times):
                 if kind == "kill":

@@ -9,11 +9,11 @@ import pytest
 import ray
 from loops import bits, faulty, go, records, small
 
-from orchestrator.actor import NotHeldError, Trainer
-from orchestrator.pool import Pool
-from orchestrator.record import tally
-from orchestrator.run import Ending
-from orchestrator.work import Order, Task
+from orchestrator.journal.record import count_outcomes
+from orchestrator.loop.run import Ending
+from orchestrator.pool.messages import Batch, Task
+from orchestrator.pool.pool import Pool
+from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor
 from trainer.chunk import Chunk
 from trainer.instance import Trained
 from trainer.kernel import Tables
@@ -48,13 +48,13 @@ def test_a_poisonous_setting_is_given_up(tmp_path: Path, kind: str, reason: str)
     assert record.outcomes[2].tries == 2
     assert reason in record.outcomes[2].reason
     assert record.outcomes[2].reason.endswith("in each of 2 tries")
-    count = tally(record)
+    count = count_outcomes(record)
     assert (count.failed, count.retained + count.diverged) == (1, 5)
     assert count.retained_fraction == count.retained / (count.retained + count.diverged)
 
 
 def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
-    class Slow(Trainer):
+    class Slow(TrainerActor):
         """From the third on, instances take longer than any cycle; some even do not listen."""
 
         def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
@@ -73,17 +73,17 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
         statuses = [outcome.status for outcome in record.outcomes]
         assert statuses == [Status.RETAINED] * 2 + [Status.LATE] * 4
         assert record.winner in (0, 1)
-        assert tally(record).retained_fraction == 1.0
+        assert count_outcomes(record).retained_fraction == 1.0
 
 
 def test_an_actor_gives_out_only_what_it_holds(tmp_path: Path) -> None:
-    class Kept(Trainer):
+    class Kept(TrainerActor):
         def __init__(self) -> None:
             self.benches, self.turn, self.number = {}, threading.Condition(), 0
 
     assert Kept().export(3, "a", 0) is None
     with pytest.raises(NotHeldError, match="cycle 3, arm a: not begun here"):
-        Kept().train(Order(3, "a", (), 1.0))
+        Kept().train(Batch(3, "a", (), 1.0))
 
 
 def resident(pid: int) -> int:

@@ -5,16 +5,17 @@ from pathlib import Path
 import pytest
 from loops import Heard, go, records, small
 
-from orchestrator.config import PublishConfig
-from orchestrator.line import read_model
+from orchestrator.config.schema import PublishConfig
+from orchestrator.journal.models import read_model
+from orchestrator.journal.run_folder import prepare
+from orchestrator.loop.run import run
 from orchestrator.publish.background import publishing
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import open_origin
 from orchestrator.publish.place import newest_version, numbers, version_path
 from orchestrator.publish.publisher import Publisher
-from orchestrator.run import run
-from orchestrator.run_folder import prepare
-from orchestrator.store import ConflictError, open_store
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import ConflictError
 from trainer.modelfile import save_model
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from loops import Heard, bits, faulty, go, records, small
 
-from orchestrator.actor import Trainer
-from orchestrator.record import tally
-from orchestrator.run import Ending
-from orchestrator.store import open_store
+from orchestrator.journal.record import count_outcomes
+from orchestrator.loop.run import Ending
+from orchestrator.pool.trainer_actor import TrainerActor
+from orchestrator.storage.open import open_store
 from trainer.kernel import Tables
 
 
@@ -38,8 +38,8 @@ def test_a_run_commits_every_cycle_of_every_arm(tmp_path: Path) -> None:
             assert before.search.incumbent == before.outcomes[before.winner].setting
             assert after.outcomes[0].setting == before.search.incumbent
         for record in found:
-            assert tally(record).launched == 6
-            assert tally(record).retained + tally(record).diverged == 6
+            assert count_outcomes(record).launched == 6
+            assert count_outcomes(record).retained + count_outcomes(record).diverged == 6
             assert record.norms is not None
             assert record.norms.max_inf < 15
     assert [r.cycle for r in view.records] == [0, 0, 1, 1, 2, 2, 3, 3]
@@ -89,7 +89,7 @@ def test_a_torn_file_costs_one_cycle(whole: dict[str, object], tmp_path: Path, w
 
 
 def test_the_winner_s_actor_dies_after_training(whole: dict[str, object], tmp_path: Path) -> None:
-    class Fickle(Trainer):
+    class Fickle(TrainerActor):
         def export(self, cycle: int, arm: str, instance: int) -> Tables:
             if cycle == 1 and not (tmp_path / arm).exists():
                 (tmp_path / arm).touch()
@@ -137,7 +137,7 @@ def test_when_all_diverge_the_champion_stays_and_caution_rises(tmp_path: Path) -
         assert [r.winner for r in found] == [None] * 3
         assert [r.caution for r in found] == [0, 1, 2]
         assert [r.model for r in found] == [()] * 3
-        assert all(tally(r).retained_fraction == 0 for r in found)
+        assert all(count_outcomes(r).retained_fraction == 0 for r in found)
 
 
 def test_a_followed_arm_and_old_models_go(tmp_path: Path) -> None:

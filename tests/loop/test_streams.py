@@ -8,8 +8,8 @@ import pytest
 from loops import Heard, bits, go, records
 
 from divergence.errors import InputError
-from orchestrator.config_file import read_config
-from orchestrator.run import Ending
+from orchestrator.config.file import read_config
+from orchestrator.loop.run import Ending
 
 HEAD = "timestamp,click,age,gender,device,campaign,category\n"
 REST = """

@@ -2,10 +2,10 @@
 
 import math
 
-from orchestrator.config import RunConfig
-from orchestrator.config_file import read_config
-from orchestrator.record import ChunkInfo, CycleRecord, FileRef, Norms
-from orchestrator.search import SearchState
+from orchestrator.config.file import read_config
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.record import ChampionNorms, ChunkInfo, CycleRecord, FileRef
+from orchestrator.search.sampler import SearchState
 from trainer.outcome import Divergence, Outcome, Status
 from trainer.setting import Setting
 
@@ -44,7 +44,7 @@ def record(arm: str = "a", cycle: int = 7, **changes: object) -> CycleRecord:
         winner=0,
         model=(FileRef(f"models/{arm}/cycle-{cycle:06d}.safetensors", "ab" * 32, 4),),
         served_logloss=0.21,
-        norms=Norms(max_inf=2.5, top10_inf=1.5, max_msqr=0.4),
+        norms=ChampionNorms(max_inf=2.5, top10_inf=1.5, max_msqr=0.4),
         caution=0,
         search=SearchState(SETTING, 0),
         timings={"cycle": 1.5, "train": 1.2},

@@ -12,13 +12,15 @@ import pytest
 from samples import config, record
 
 from divergence.errors import InputError
-from orchestrator.claim import FOLDER, Lease, claimed, standing_claim
-from orchestrator.journal import commit, newest_committed
-from orchestrator.process import this_process
-from orchestrator.run_folder import prepare
-from orchestrator.store import LocalStore, Store, open_store
+from orchestrator.journal.journal import commit, newest_committed
+from orchestrator.journal.run_folder import prepare
+from orchestrator.storage.lease import FOLDER, LeaseTiming, current_lease, hold_lease
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.open import open_store
+from orchestrator.storage.process import this_process
+from orchestrator.storage.store import Store
 
-QUICK = Lease(beat_s=0.05, silence_s=0.5)
+QUICK = LeaseTiming(beat_s=0.05, silence_s=0.5)
 ELSEWHERE = {"host": "far", "place": "far away", "pid": 1, "begun": "1", "since": "noon"}
 
 
@@ -31,11 +33,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def test_a_run_has_one_driver_and_is_free_after_it(store: Store) -> None:
     for _ in range(2):
-        with claimed(store, lease=QUICK) as held:
+        with hold_lease(store, lease=QUICK) as held:
             held.create("x", b"")
             with (
                 pytest.raises(InputError, match=r"at work here \(process"),
-                claimed(store, lease=QUICK),
+                hold_lease(store, lease=QUICK),
             ):
                 raise AssertionError("two have it")
         assert store.names(FOLDER) == []
@@ -46,7 +48,7 @@ def test_of_many_that_come_at_once_one_has_it(store: Store) -> None:
 
     def come(_: int) -> bool:
         try:
-            with claimed(store, lease=QUICK):
+            with hold_lease(store, lease=QUICK):
                 done.wait()
                 return True
         except InputError:
@@ -62,7 +64,7 @@ def test_a_heartbeat_that_a_slow_look_finds_is_there_after_the_next_one(store: S
         names = (n for n in store.names(FOLDER) if not n.endswith(".json"))
         return {int(name.split(".")[-1]) for name in names}
 
-    with claimed(store, lease=replace(QUICK, beat_s=0.2)):
+    with hold_lease(store, lease=replace(QUICK, beat_s=0.2)):
         for _ in range(4):
             found = now = beats()
             while now <= found:
@@ -74,15 +76,15 @@ def test_a_heartbeat_that_a_slow_look_finds_is_there_after_the_next_one(store: S
 def test_a_driver_that_was_killed_on_this_host_is_in_nobody_s_way(tmp_path: Path) -> None:
     dead = (
         "import os, sys\n"
-        "from orchestrator.claim import claimed\n"
-        "from orchestrator.store import open_store\n"
-        "with claimed(open_store(sys.argv[1])):\n"
+        "from orchestrator.storage.lease import hold_lease\n"
+        "from orchestrator.storage.store import open_store\n"
+        "with hold_lease(open_store(sys.argv[1])):\n"
         "    os.kill(os.getpid(), 9)\n"
     )
     assert subprocess.run([sys.executable, "-c", dead, str(tmp_path)]).returncode == -9
     assert len(LocalStore(tmp_path).names(FOLDER)) == 2
     said: list[str] = []
-    with claimed(LocalStore(tmp_path), said.append):
+    with hold_lease(LocalStore(tmp_path), said.append):
         assert said == []  # it did not have to wait
         assert [name for name in LocalStore(tmp_path).names(FOLDER) if "000001" in name] == []
 
@@ -91,8 +93,8 @@ def test_a_driver_elsewhere_counts_as_dead_after_a_silence(store: Store) -> None
     store.create(f"{FOLDER}/000007.json", json.dumps(ELSEWHERE).encode())
     store.create(f"{FOLDER}/000007.abc.4", b"")
     said: list[str] = []
-    with claimed(store, said.append, QUICK):
-        claim = standing_claim(store)
+    with hold_lease(store, said.append, QUICK):
+        claim = current_lease(store)
         assert claim is not None
         assert (claim.epoch, claim.process) == (8, this_process())
     assert "claimed by process 1 on far since noon, which cannot be seen from here" in said[0]
@@ -104,7 +106,7 @@ def test_a_driver_elsewhere_that_beats_is_alive(store: Store) -> None:
     beat.start()
     with (
         pytest.raises(InputError, match="process 1 on far since noon"),
-        claimed(store, lease=replace(QUICK, silence_s=20.0)),
+        hold_lease(store, lease=replace(QUICK, silence_s=20.0)),
     ):
         raise AssertionError("two have it")
     beat.join()
@@ -113,14 +115,14 @@ def test_a_driver_elsewhere_that_beats_is_alive(store: Store) -> None:
 def test_a_claim_that_is_not_readable_is_not_for_ever(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.create(f"{FOLDER}/000001.json", b"{torn")
-    with claimed(store, lease=QUICK):
-        assert standing_claim(store) is not None
+    with hold_lease(store, lease=QUICK):
+        assert current_lease(store) is not None
 
 
 def test_one_that_was_paused_and_replaced_writes_nothing_more(store: Store) -> None:
     """Its heart stands still, another takes over, and it wakes in the middle of a commit."""
-    asleep = Lease(beat_s=1e6)
-    with claimed(store, lease=asleep) as first:
+    asleep = LeaseTiming(beat_s=1e6)
+    with hold_lease(store, lease=asleep) as first:
         start = prepare(first, config())
         assert start.cycle == 0
         commit(first, [record(arm, 0, driver="first", model=()) for arm in ("a", "b")])
@@ -141,7 +143,7 @@ def test_one_that_was_paused_and_replaced_writes_nothing_more(store: Store) -> N
 
 def test_a_released_run_does_not_wake_a_paused_driver(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    with claimed(store, lease=Lease(beat_s=1e6)) as first:
+    with hold_lease(store, lease=LeaseTiming(beat_s=1e6)) as first:
         for name in store.names(FOLDER):  # another took over, ended, and a third has begun
             store.delete(f"{FOLDER}/{name}")
         store.create(f"{FOLDER}/000001.json", json.dumps(ELSEWHERE).encode())

@@ -7,10 +7,10 @@ import pytest
 from samples import MINIMAL, config, record
 
 from orchestrator import cli
-from orchestrator.config_file import config_text, read_config
-from orchestrator.journal import commit, record_path
-from orchestrator.run_folder import prepare
-from orchestrator.store import LocalStore
+from orchestrator.config.file import config_text, read_config
+from orchestrator.journal.journal import commit, record_path
+from orchestrator.journal.run_folder import prepare
+from orchestrator.storage.local_store import LocalStore
 
 
 class Ran:

@@ -9,14 +9,14 @@ from samples import MINIMAL, config
 
 import divergence.rules
 from divergence.errors import InputError
-from orchestrator.config import Adaptive, Random, config_hash, feature_spec
-from orchestrator.config_file import config_text, load_config, read_config
-from orchestrator.mistakes import mistakes_of, read_as
-from orchestrator.ranges import Choice, Interval, Multiples
-from orchestrator.rules import RULES, kernel_rule, searched
+from orchestrator.config.file import config_text, load_config, read_config
+from orchestrator.config.ranges import Choice, Interval, Multiples
+from orchestrator.config.rules import RULES, kernel_rule, searched
+from orchestrator.config.schema import AdaptiveSampler, RandomSampler, config_hash, feature_spec
 from orchestrator.sources.opening import resolve_spec
-from orchestrator.strict import Strict
-from orchestrator.yaml_text import dump
+from orchestrator.validation.errors import mistakes_of, read_as
+from orchestrator.validation.strict import Strict
+from orchestrator.validation.yaml import dump
 from trainer.features import Feature
 from trainer.setting import Setting
 
@@ -59,7 +59,7 @@ def test_a_full_config_reads_as_meant() -> None:
     assert full.search.ranges.eta0 == Interval(low=0.01, high=30.0)
     assert full.search.ranges.alpha == Choice(choice=(3.0,))
     assert full.search.ranges.rho == Multiples(k=Choice(choice=(0.1, 0.3, 1.0)))
-    assert isinstance(full.search.sampler, Adaptive)
+    assert isinstance(full.search.sampler, AdaptiveSampler)
     assert full.search.sampler.spread.eta0 == 20
     assert full.model.accumulators.decay == 0.5
     assert [arm.first_cycle for arm in full.arms] == [0, 24]
@@ -88,7 +88,7 @@ def test_assignments_replace_add_and_index() -> None:
     )
     assert (got.seed, got.arms[1].rule.model_dump()["mu_floor"]) == (9, 0.001)
     assert got.arms[0].rule.name == "none"
-    assert got.search.sampler == Random()
+    assert got.search.sampler == RandomSampler()
     assert got.retention.keep_every is None
     assert config(MINIMAL, "model.tau=10").model.tau == 10
 
@@ -296,11 +296,11 @@ arms:
 
 def test_an_unknown_key_in_a_plain_union_is_told_without_what_is_allowed() -> None:
     class Either(Strict):
-        part: Random | Adaptive
+        part: RandomSampler | AdaptiveSampler
 
     with pytest.raises(ValidationError) as caught:
         read_as(Either, {"part": {"kind": "random", "x": 1}})
-    assert mistakes_of(caught.value)[0] == (("part", "Random", "x"), "unknown key")
+    assert mistakes_of(caught.value)[0] == (("part", "RandomSampler", "x"), "unknown key")
 
 
 def test_yaml_aliases_and_merges_work() -> None:

@@ -8,10 +8,11 @@ from gcs_api import Google, google
 from samples import config, record
 
 from divergence.errors import InputError
-from orchestrator.claim import Lease, claimed
-from orchestrator.journal import commit
-from orchestrator.run_folder import prepare
-from orchestrator.store import ConflictError, open_store, read
+from orchestrator.journal.journal import commit
+from orchestrator.journal.run_folder import prepare
+from orchestrator.storage.lease import LeaseTiming, hold_lease
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import ConflictError, read
 
 
 @pytest.fixture
@@ -25,10 +26,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
 
 def test_a_run_folder_on_google_cloud_storage(server: Google) -> None:
     store = open_store("gs://b/runs/first")
-    with claimed(store, lease=Lease(0.05, 0.5)) as held:
+    with hold_lease(store, lease=LeaseTiming(0.05, 0.5)) as held:
         assert prepare(held, config()).cycle == 0
         commit(held, [record(arm, 0, model=()) for arm in ("a", "b")])
-        with pytest.raises(InputError, match="at work here"), claimed(store):
+        with pytest.raises(InputError, match="at work here"), hold_lease(store):
             raise AssertionError("two have it")
     assert prepare(store, config()).cycle == 1
     assert store.names("journal/a") == ["cycle-000000.json"]

@@ -9,14 +9,14 @@ import pytest
 from click.testing import CliRunner
 from samples import config, outcome, record
 
-from orchestrator.claim import Lease, claimed
 from orchestrator.cli import holdfast
 from orchestrator.commands.health import examine
-from orchestrator.health import reasons
-from orchestrator.journal import commit
-from orchestrator.record import ChunkInfo, FileRef
-from orchestrator.run_folder import prepare
-from orchestrator.store import LocalStore
+from orchestrator.journal.journal import commit
+from orchestrator.journal.record import ChunkInfo, FileRef
+from orchestrator.journal.run_folder import prepare
+from orchestrator.storage.lease import LeaseTiming, hold_lease
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.watch.health import reasons
 
 GOOD = tuple(outcome(i) for i in range(10))
 
@@ -47,7 +47,7 @@ def why(store: LocalStore, *assignments: str) -> list[str]:
 
 def test_a_run_that_is_driven_and_commits_is_well(store: LocalStore) -> None:
     cycles(store, 5)
-    with claimed(store, lease=Lease(0.1)):
+    with hold_lease(store, lease=LeaseTiming(0.1)):
         assert why(store) == []
 
 
@@ -92,7 +92,7 @@ def test_a_complete_run_needs_no_driver(store: LocalStore) -> None:
 )
 def test_what_is_not_well_is_said(store: LocalStore, changes: dict[str, Any], reason: str) -> None:
     cycles(store, 5, **changes)
-    with claimed(store, lease=Lease(0.1)):
+    with hold_lease(store, lease=LeaseTiming(0.1)):
         found = [re.sub(r"for 30\d s", "for 300 s", line) for line in why(store)]
     assert found[0] == reason
     assert {line.split(": ")[-1] for line in found} == {reason.split(": ")[-1]}
@@ -100,7 +100,7 @@ def test_what_is_not_well_is_said(store: LocalStore, changes: dict[str, Any], re
 
 def test_damage_and_a_run_that_has_not_begun(store: LocalStore) -> None:
     prepare(store, config())
-    with claimed(store, lease=Lease(0.1)):
+    with hold_lease(store, lease=LeaseTiming(0.1)):
         assert why(store) == ["nothing is committed yet"]
     cycles(store, 3)
     (store.root / "journal/b/cycle-000001.json").write_bytes(b"torn")
@@ -109,7 +109,7 @@ def test_damage_and_a_run_that_has_not_begun(store: LocalStore) -> None:
 
 def test_the_command_fits_a_screen_and_tells_by_its_exit_code(store: LocalStore) -> None:
     cycles(store, 5)
-    with claimed(store, lease=Lease(0.1)):
+    with hold_lease(store, lease=LeaseTiming(0.1)):
         done = CliRunner().invoke(holdfast, ["health", str(store.root)])
         assert done.exit_code == 0, done.output
         assert done.output.splitlines()[0] == f"{store.uri}: well"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import record
 
-from orchestrator.journal import (
+from orchestrator.journal.journal import (
     commit,
     cycles_of,
     expendable,
@@ -17,8 +17,10 @@ from orchestrator.journal import (
     records_of,
     set_aside_after,
 )
-from orchestrator.record import CycleRecord, DamagedError, FileRef, encode
-from orchestrator.store import ConflictError, LocalStore, Store, open_store, read
+from orchestrator.journal.record import CycleRecord, DamagedError, FileRef, encode
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import ConflictError, Store, read
 
 ARMS = {"a": 0, "b": 2}
 

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 from samples import record
 
-from orchestrator.feed import newest_event
-from orchestrator.metrics import OF_ARMS, OF_RUNS, arm_figures, run_figures
-from orchestrator.record import ChunkInfo, decode, encode
+from orchestrator.journal.record import ChunkInfo, decode, encode
+from orchestrator.loop.prefetch import newest_event
+from orchestrator.watch.metrics import OF_ARMS, OF_RUNS, arm_figures, run_figures
 
 
 def test_an_arm_s_figures_are_those_of_its_record() -> None:

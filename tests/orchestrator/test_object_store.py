@@ -10,21 +10,23 @@ from samples import config, record
 from unsteady import Unsteady, unsteady
 
 from divergence.errors import InputError
-from orchestrator.committer import Committer, Sealed
-from orchestrator.config import Retention, RunConfig, feature_spec
-from orchestrator.journal import newest_committed
-from orchestrator.line import model_config, open_lines
-from orchestrator.object_store import ObjectStore
-from orchestrator.run_folder import prepare
+from orchestrator.config.schema import Retention, RunConfig, feature_spec
+from orchestrator.journal.journal import newest_committed
+from orchestrator.journal.models import model_config
+from orchestrator.journal.run_folder import prepare
+from orchestrator.loop.arm_state import open_arms
+from orchestrator.loop.committer import Committer, PendingCommit
 from orchestrator.sources.opening import resolve_spec
-from orchestrator.store import Store, open_store, read
+from orchestrator.storage.object_store import ObjectStore
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store, read
 
 
 @pytest.fixture
 def proxy(bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Unsteady]:
     with unsteady(s3_endpoint) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setattr("orchestrator.object_store.FIRST_PAUSE_S", 0.05)
+        monkeypatch.setattr("orchestrator.storage.object_store.FIRST_PAUSE_S", 0.05)
         monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # so that it is our patience that is tested
         monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)
         s3fs.S3FileSystem.clear_instance_cache()
@@ -133,11 +135,11 @@ class Interrupted:
 def commit_cycle(store: Store, given: RunConfig, cycle: int) -> None:
     """Commit a cycle as the loop does: each arm's model, then the records in order."""
     spec = resolve_spec(given.source, feature_spec(given.features))
-    lines = open_lines(given, model_config(given, spec), store, {})
+    lines = open_arms(given, model_config(given, spec), store, {})
     sealed = []
     for line in lines.values():
         line.crowned = True  # its model is not in its files yet
-        sealed.append(Sealed(line, record(line.arm.name, cycle, model=(), norms=None), None))
+        sealed.append(PendingCommit(line, record(line.arm.name, cycle, model=(), norms=None), None))
     committer = Committer(store, Retention(keep_last=1))
     try:
         committer.take(sealed)
@@ -171,7 +173,7 @@ def test_a_commit_interrupted_at_every_step(bucket: str) -> None:
 
 def test_a_run_folder_from_a_stranger_is_data(tmp_path: Path) -> None:
     """Nothing in it is executed: YAML without tags, JSON, safetensors."""
-    from orchestrator.run_folder import run_config
+    from orchestrator.journal.run_folder import run_config
 
     touched = tmp_path / "touched"
     evil = (

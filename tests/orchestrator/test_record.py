@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from samples import outcome, record
 
 from divergence.errors import InputError
-from orchestrator.record import (
+from orchestrator.journal.record import (
     CycleRecord,
     DamagedError,
     champion,
+    count_outcomes,
     decode,
     encode,
-    tally,
     without_clock,
 )
 
@@ -95,15 +95,15 @@ def test_a_sealed_body_that_is_no_record_names_the_field() -> None:
 
 def test_divergence_alone_decides_the_retained_fraction() -> None:
     statuses = ["retained"] * 3 + ["diverged", "failed", "late"]
-    got = tally(record(outcomes=tuple(outcome(i, s) for i, s in enumerate(statuses))))
+    got = count_outcomes(record(outcomes=tuple(outcome(i, s) for i, s in enumerate(statuses))))
     assert (got.launched, got.retained, got.diverged, got.failed, got.late) == (6, 3, 1, 1, 1)
     assert got.retained_fraction == 0.75
-    assert tally(record(outcomes=())).retained_fraction is None
+    assert count_outcomes(record(outcomes=())).retained_fraction is None
 
 
 def test_useful_is_retained_and_better_than_a_constant() -> None:
     outcomes = (outcome(0), outcome(1, logloss=0.6), outcome(2, "late"), outcome(3, logloss=0.51))
-    assert tally(record(outcomes=outcomes)).useful == 1
+    assert count_outcomes(record(outcomes=outcomes)).useful == 1
 
 
 def test_the_champion_is_the_winners_outcome() -> None:

@@ -4,9 +4,9 @@ import pytest
 from samples import MINIMAL, config, record
 
 from divergence.errors import InputError
-from orchestrator.journal import commit, record_path
-from orchestrator.run_folder import must_hold_run, prepare, run_config
-from orchestrator.store import LocalStore
+from orchestrator.journal.journal import commit, record_path
+from orchestrator.journal.run_folder import must_hold_run, prepare, run_config
+from orchestrator.storage.local_store import LocalStore
 
 
 @pytest.fixture

@@ -7,17 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import SETTING, config, outcome
 
-from orchestrator.config import RunConfig
-from orchestrator.ranges import Choice, Interval, absolute, narrowed, value_at
-from orchestrator.search import (
+from orchestrator.config.ranges import Choice, Interval, absolute, narrowed, value_at
+from orchestrator.config.schema import RunConfig
+from orchestrator.config.space import grid_size, space_of
+from orchestrator.search.sampler import (
     MOST_CAUTIOUS,
     SearchState,
     ask,
     draw,
     following,
     generator,
-    grid_size,
-    space_of,
     tell,
 )
 from trainer.setting import PARAMETERS, Setting

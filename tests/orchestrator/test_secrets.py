@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from divergence.errors import InputError
-from orchestrator.config_file import config_text, read_config
-from orchestrator.logs import logging_to
-from orchestrator.run_folder import prepare
-from orchestrator.store import LocalStore, read
+from orchestrator.config.file import config_text, read_config
+from orchestrator.journal.run_folder import prepare
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.store import read
+from orchestrator.watch.logs import logging_to
 
 CONFIG = """
 source:
@@ -42,7 +43,7 @@ def test_a_config_s_secrets_are_used_but_not_written(tmp_path: Path) -> None:
 
 
 def test_logs_are_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = logging.getLogger("orchestrator.pool")
+    log = logging.getLogger("orchestrator.pool.pool")
     with logging_to(str(tmp_path / "log")):
         log.info("a trainer process is lost: %s", "it\nhung")
     log.info("not this")

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import outcome
 
-from orchestrator.selection import select
+from orchestrator.search.selection import select
 from trainer.outcome import Outcome, Status
 
 losses = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.1, 0.2])

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from divergence.errors import InputError
-from orchestrator.store import ConflictError, LocalStore, Store, open_store, read, sha256_of
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.open import open_store
+from orchestrator.storage.store import ConflictError, Store, read, sha256_of
 
 
 @pytest.fixture(params=["local", "memory", "s3"])

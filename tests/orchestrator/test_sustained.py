@@ -1,8 +1,9 @@
 import pytest
 
 from divergence.errors import InputError
-from orchestrator.config_file import config_text, read_config
-from orchestrator.search import SearchState, ask, draw, generator, space_of
+from orchestrator.config.file import config_text, read_config
+from orchestrator.config.space import space_of
+from orchestrator.search.sampler import SearchState, ask, draw, generator
 
 HEAD = "source: simulator\nsustain: {eta0: [1, 10], alpha: [3], beta: [0.4, 0.8]}\n"
 ARMS = HEAD + "arms: [{name: a, rule: {name: l2, lam: 0.01}}, {name: b, rule: none}]\n"

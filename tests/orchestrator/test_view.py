@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from samples import record
 
-from orchestrator.view import (
+from orchestrator.watch.console import (
     JsonView,
     LineView,
     TableView,

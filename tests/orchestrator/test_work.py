@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from samples import SETTING, outcome
 
-from orchestrator.arm_round import ArmRound, Pace
-from orchestrator.committer import MOST_DELTAS, needs_full
-from orchestrator.record import FileRef
-from orchestrator.work import BATCH_S, Reply, Task, after_loss, batch_size, silence_s
+from orchestrator.journal.record import FileRef
+from orchestrator.loop.committer import MOST_DELTAS, needs_full
+from orchestrator.pool.messages import BATCH_S, BatchReply, Task, after_loss, batch_size, silence_s
+from orchestrator.pool.progress import ArmProgress, Pace
 from trainer.outcome import Status
 
 
@@ -17,8 +17,8 @@ def tasks(n: int, **more: object) -> list[Task]:
     return [Task(i, SETTING, None, **more) for i in range(n)]  # type: ignore[arg-type]
 
 
-def arm_round(n: int, serve: bool = False) -> ArmRound:
-    return ArmRound("a", 0, tasks(n), 100, Pace(), chunk=None, start=None, serve=serve)
+def arm_round(n: int, serve: bool = False) -> ArmProgress:
+    return ArmProgress("a", 0, tasks(n), 100, Pace(), chunk=None, start=None, serve=serve)
 
 
 @given(st.integers(1, 500), st.integers(1, 64), st.floats(1e-6, 10) | st.none())
@@ -61,20 +61,20 @@ def test_a_call_is_given_time_by_what_it_should_take() -> None:
 
 def test_the_winner_s_rows_are_asked_for_again() -> None:
     arm = arm_round(2)
-    arm.take_in(arm.take(2, 9.0), Reply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3)
+    arm.take_in(arm.take(2, 9.0), BatchReply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3)
     assert not arm.unfinished
     assert (arm.winner, arm.holder()) == (1, "first")
     arm.lose_winner(tries=3, again=True)
     assert arm.unfinished
     order = arm.take(1, 9.0)
     assert [task.instance for task in order.tasks] == [1]
-    arm.take_in(order, Reply((outcome(1, logloss=0.1),), {}), "second", 3)
+    arm.take_in(order, BatchReply((outcome(1, logloss=0.1),), {}), "second", 3)
     assert (arm.winner, arm.holder()) == (1, "second")
 
 
 def test_without_time_the_next_best_wins() -> None:
     arm = arm_round(3)
-    arm.take_in(arm.take(2, 9.0), Reply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3)
+    arm.take_in(arm.take(2, 9.0), BatchReply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3)
     arm.close()
     arm.end()
     arm.lose_winner(tries=3, again=False)

@@ -4,7 +4,7 @@ import pytest
 from made_up import config, records, write_run
 
 from orchestrator.report.load import Run, load_run
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from orchestrator.config import ArmConfig, RunConfig
-from orchestrator.config_file import config_text, read_config
-from orchestrator.journal import commit
-from orchestrator.record import ChunkInfo, CycleRecord, Norms
-from orchestrator.search import SearchState
-from orchestrator.store import Store
+from orchestrator.config.file import config_text, read_config
+from orchestrator.config.schema import ArmConfig, RunConfig
+from orchestrator.journal.journal import commit
+from orchestrator.journal.record import ChampionNorms, ChunkInfo, CycleRecord
+from orchestrator.search.sampler import SearchState
+from orchestrator.storage.store import Store
 from trainer.outcome import Divergence, Outcome, Status
 from trainer.setting import Setting
 
@@ -89,7 +89,7 @@ def _record(
         winner=best.instance if best else None,
         model=(),
         served_logloss=served + 0.001 * float(rng.standard_normal()) if cycle else None,
-        norms=Norms(norm, 0.8 * norm, 0.05 * norm**2),
+        norms=ChampionNorms(norm, 0.8 * norm, 0.05 * norm**2),
         caution=0,
         search=SearchState(),
         timings={"cycle": 1.5},

@@ -9,7 +9,7 @@ from made_up import autoregressive
 
 from orchestrator.report.interval import (
     FEWEST,
-    Interval,
+    Estimate,
     mean_interval,
     rate_interval,
     share_interval,
@@ -83,4 +83,4 @@ def test_what_never_happened_may_still_happen() -> None:
 def test_a_share_stays_between_0_and_1() -> None:
     found = share_interval([0.0] * 30 + [1.0])
     assert found.low == 0.0
-    assert share_interval([1.0] * 30) == Interval(1.0, 1.0, 1.0, 30)
+    assert share_interval([1.0] * 30) == Estimate(1.0, 1.0, 1.0, 30)

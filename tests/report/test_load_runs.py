@@ -5,11 +5,11 @@ import pytest
 from made_up import config, records, write_run
 
 from divergence.errors import InputError
-from orchestrator.journal import record_path
-from orchestrator.record import CycleRecord, tally
+from orchestrator.journal.journal import record_path
+from orchestrator.journal.record import CycleRecord, count_outcomes
 from orchestrator.report.frames import CYCLES, INSTANCES, cycles_frame, instances_frame
 from orchestrator.report.load import Run, load_run, load_runs, names_of
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
 
 
 def test_frames_hold_what_the_records_say(day_run: Run) -> None:
@@ -18,7 +18,7 @@ def test_frames_hold_what_the_records_say(day_run: Run) -> None:
     assert len(instances) == 2 * 96 * 16
     record = day_run.records["production"][40]
     row = cycles[(cycles["arm"] == "production") & (cycles["cycle"] == 40)].iloc[0]
-    count = tally(record)
+    count = count_outcomes(record)
     assert (row["launched"], row["diverged"]) == (count.launched, count.diverged)
     assert row["retained_fraction"] == count.retained_fraction
     assert row["served_logloss"] == record.served_logloss
@@ -27,7 +27,7 @@ def test_frames_hold_what_the_records_say(day_run: Run) -> None:
     decided = count.retained + count.diverged
     assert row["useful_fraction"] == count.useful / decided
     lost = instances[(instances["cycle"] == 40) & (instances["status"] == "diverged")]
-    assert len(lost) == sum(tally(r[40]).diverged for r in day_run.records.values())
+    assert len(lost) == sum(count_outcomes(r[40]).diverged for r in day_run.records.values())
     assert lost["diverged_feature"].notna().all()
     won = instances[instances["won"]]
     assert len(won) == cycles["winner"].notna().sum()

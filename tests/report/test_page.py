@@ -16,9 +16,9 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from orchestrator.report.aborts import kept
 from orchestrator.report.load import load_runs
-from orchestrator.report.output import Output
 from orchestrator.report.write import compute, parquet, write
-from orchestrator.store import open_store
+from orchestrator.storage.open import open_store
+from orchestrator.storage.output import Output
 
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='x'\">"
 ARMS = """[{name: production, rule: l2}, {name: entropic, rule: entropic,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from made_up import records
 
-from orchestrator.config import RunConfig
-from orchestrator.config_file import load_config
+from orchestrator.config.file import load_config
+from orchestrator.config.schema import RunConfig
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study

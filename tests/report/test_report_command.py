@@ -12,11 +12,12 @@ from made_up import config, records, write_run
 
 from divergence.errors import InputError
 from orchestrator.cli import holdfast
-from orchestrator.journal import record_path
+from orchestrator.journal.journal import record_path
 from orchestrator.report.load import load_runs
-from orchestrator.report.output import Output
 from orchestrator.report.write import compute, write
-from orchestrator.store import open_store, read
+from orchestrator.storage.open import open_store
+from orchestrator.storage.output import Output
+from orchestrator.storage.store import read
 
 
 def report(*arguments: str) -> Result:

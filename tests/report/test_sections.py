@@ -10,23 +10,23 @@ import pytest
 from made_up import ARMS, config, records
 
 from divergence.errors import InputError
-from orchestrator.config import RunConfig
-from orchestrator.config_file import read_config
-from orchestrator.record import CycleRecord
+from orchestrator.config.file import read_config
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.record import CycleRecord
 from orchestrator.report.aborts import Abort, AbortId, abort_in, choose
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.chart import Line
+from orchestrator.report.interval import interval_over_runs
 from orchestrator.report.load import Loaded, Run
-from orchestrator.report.output import Output
 from orchestrator.report.section import Section
 from orchestrator.report.sections.losses import saved_seconds
 from orchestrator.report.sections.retained import discards
 from orchestrator.report.sections.scatter import scatter, thinned
-from orchestrator.report.sections.seeds import over
 from orchestrator.report.sections.space import cells_of
 from orchestrator.report.study import Study, check_arms, smoothed
 from orchestrator.report.verdict import Verdict
 from orchestrator.report.write import compute, write
+from orchestrator.storage.output import Output
 
 RULES = """[{name: production, rule: l2}, {name: entropic, rule: entropic},
     {name: slow, rule: {name: euclidean, dual_step: 1}},
@@ -331,10 +331,10 @@ def test_runs_that_differ_in_seeds_alone_are_taken_together() -> None:
 
 
 def test_the_interval_over_runs_is_students() -> None:
-    found = over([1.0, 2.0, 3.0, math.nan])
+    found = interval_over_runs([1.0, 2.0, 3.0, math.nan])
     assert found.mean == 2.0
     assert found.high - found.mean == pytest.approx(4.303 / math.sqrt(3), abs=1e-3)
-    assert not over([1.0, 2.0]).known
+    assert not interval_over_runs([1.0, 2.0]).known
 
 
 def test_arms_can_be_chosen() -> None:

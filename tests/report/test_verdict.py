@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from orchestrator.report.interval import Interval
+from orchestrator.report.interval import Estimate
 from orchestrator.report.verdict import (
     Finding,
     Statement,
@@ -35,10 +35,10 @@ AGREES, DISAGREES, OPEN = Verdict.AGREES, Verdict.DISAGREES, Verdict.OPEN
 def test_a_statement_needs_the_whole_interval(
     low: float, high: float, is_above: Verdict, is_below: Verdict
 ) -> None:
-    found = Interval((low + high) / 2, low, high, 100)
+    found = Estimate((low + high) / 2, low, high, 100)
     assert above(found) is is_above
     assert below(found) is is_below
-    moved = Interval(found.mean + 5, low + 5, high + 5, 100)
+    moved = Estimate(found.mean + 5, low + 5, high + 5, 100)
     assert above(moved, 5.0) is is_above
 
 
@@ -67,10 +67,10 @@ def test_several_runs_agree_only_where_all_do() -> None:
 
 
 def test_numbers_are_spelled_with_their_intervals() -> None:
-    found = Interval(0.0423, 0.03, 0.0546, 100)
+    found = Estimate(0.0423, 0.03, 0.0546, 100)
     assert percent(found) == "4.2% (3.0 to 5.5)"
     assert points(found) == "+4.2 points (+3.0 to +5.5)"
     assert lift_text(found) == "+0.04% (+0.03 to +0.05)"
-    short = Interval(0.5, math.nan, math.nan, 3)
+    short = Estimate(0.5, math.nan, math.nan, 3)
     assert percent(short) == "50.0% (3 cycles: too few for an interval)"
-    assert percent(Interval(math.nan, math.nan, math.nan, 0)) == "unknown"
+    assert percent(Estimate(math.nan, math.nan, math.nan, 0)) == "unknown"

@@ -6,17 +6,19 @@ Its shape and rule are those of the loop's tests, whose compiled kernels are fou
 import math
 from pathlib import Path
 
-from orchestrator.actor import Trainer
-from orchestrator.committer import Committer, Sealed
-from orchestrator.config import Retention, RunConfig, config_hash, feature_spec
-from orchestrator.config_file import config_text, read_config
-from orchestrator.line import Line, model_config, open_lines
-from orchestrator.record import ChunkInfo, CycleRecord
-from orchestrator.search import draw, generator
-from orchestrator.selection import select
+from orchestrator.config.file import config_text, read_config
+from orchestrator.config.schema import Retention, RunConfig, config_hash, feature_spec
+from orchestrator.journal.models import model_config
+from orchestrator.journal.record import ChunkInfo, CycleRecord
+from orchestrator.loop.arm_state import ArmState, open_arms
+from orchestrator.loop.committer import Committer, PendingCommit
+from orchestrator.pool.messages import ArmResult, Batch
+from orchestrator.pool.trainer_actor import TrainerActor
+from orchestrator.search.sampler import draw, generator
+from orchestrator.search.selection import select
 from orchestrator.sources.opening import open_source
-from orchestrator.store import LocalStore, Store
-from orchestrator.work import ArmResult, Order
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.store import Store
 from trainer.chunk import compile_chunk
 from trainer.instance import Job
 
@@ -39,9 +41,9 @@ class SmallRun:
         self.store.create("config.yaml", config_text(self.config).encode())
         self.source = open_source(self.config.source, feature_spec(self.config.features))
         model = model_config(self.config, self.source.spec)
-        self.line: Line = open_lines(self.config, model, self.store, {})["production"]
+        self.line: ArmState = open_arms(self.config, model, self.store, {})["production"]
         job = Job(self.source.spec, self.line.model.shape, self.config.model.tau)
-        self.trainer = Trainer(job, [self.line.sample_rule])
+        self.trainer = TrainerActor(job, [self.line.sample_rule])
         self.committer = Committer(self.store, Retention())
         self.cycle = 0
 
@@ -53,7 +55,7 @@ class SmallRun:
         chunk = compile_chunk(events.table, self.source.spec)
         draws = draw(self.config, cycle, generator(self.config.seed, cycle))
         plan = self.line.plan(cycle, chunk, draws, None)
-        order = Order(cycle, "production", plan.tasks, math.inf, self.trainer.number)
+        order = Batch(cycle, "production", plan.tasks, math.inf, self.trainer.number)
         reply = self.trainer.train(order, chunk, plan.working_set.tables)
         winner = select(reply.outcomes)
         assert winner is not None
@@ -67,6 +69,6 @@ class SmallRun:
             winner=winner, model=(), served_logloss=None, norms=None, caution=0,
             search=self.line.search, timings={},
         )  # fmt: skip
-        self.committer.take([Sealed(self.line, draft, changes)])
+        self.committer.take([PendingCommit(self.line, draft, changes)])
         [record] = self.committer.wait()
         return record

@@ -16,8 +16,8 @@ from orchestrator.export.catalogue import whole_ads
 from orchestrator.export.model_table import export_parquet
 from orchestrator.export.vespa import export_vespa
 from orchestrator.publish.origin import RunOrigin
-from orchestrator.report.output import Output
 from orchestrator.serving.scorer import Scorer
+from orchestrator.storage.output import Output
 
 USER = {"age": "25-34", "gender": "female", "device": "mobile"}
 ADS = [

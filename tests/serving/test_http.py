@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 from runs import SmallRun
 
-from orchestrator.config import PublishConfig
+from orchestrator.config.schema import PublishConfig
 from orchestrator.publish.publisher import Publisher
-from orchestrator.store import LocalStore
+from orchestrator.storage.local_store import LocalStore
 from trainer.scoring import score
 
 USER = {"age": "25-34", "gender": "female", "device": "mobile"}

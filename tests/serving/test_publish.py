@@ -7,15 +7,16 @@ import pytest
 from runs import TEXT, SmallRun
 
 from divergence.errors import InputError
-from orchestrator.config import PublishConfig
-from orchestrator.config_file import read_config
+from orchestrator.config.file import read_config
+from orchestrator.config.schema import PublishConfig
+from orchestrator.journal.record import ChampionNorms, CycleRecord
 from orchestrator.publish.background import PublishingView
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import PlaceOrigin, RunOrigin, open_origin
 from orchestrator.publish.place import newest_version, numbers, read_version, version_path
 from orchestrator.publish.publisher import Publisher
-from orchestrator.record import CycleRecord, Norms
-from orchestrator.store import LocalStore, Store, read
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.store import Store, read
 from trainer.modelfile import save_model
 
 
@@ -66,7 +67,7 @@ def test_what_is_there_is_not_published_again(run: SmallRun, place: Store) -> No
 
 @pytest.mark.parametrize("size", [15.0, float("inf"), float("nan")])
 def test_a_diverged_champion_is_not_published(run: SmallRun, place: Store, size: float) -> None:
-    record = run.play().model_copy(update={"norms": Norms(size, size, size)})
+    record = run.play().model_copy(update={"norms": ChampionNorms(size, size, size)})
     with pytest.raises(InputError, match="largest entry must be below tau = 15, but is"):
         publisher(run, place).publish(record)
     assert newest_version(place) is None
@@ -167,12 +168,12 @@ def test_what_is_neither_place_nor_run_is_told(tmp_path: Path) -> None:
 def test_a_version_of_a_newer_holdfast_is_told_apart_from_damage(
     run: SmallRun, place: LocalStore
 ) -> None:
-    from orchestrator.sealed import seal, unseal
+    from orchestrator.storage.checksummed import dumps, loads
 
     publisher(run, place).publish(run.play())
     path = Path(place.uri) / version_path(1)
-    body = unseal(path.read_bytes(), "v") | {"schema": 2}
-    path.write_bytes(seal(body))
+    body = loads(path.read_bytes(), "v") | {"schema": 2}
+    path.write_bytes(dumps(body))
     with pytest.raises(InputError, match="schema must be 1, but is 2"):
         newest_version(place)
     assert json.loads(path.read_bytes())["record"]["schema"] == 2
@@ -224,8 +225,8 @@ def test_a_place_that_fails_is_told_and_does_not_end_the_run(
 
 
 def test_where_champions_go_is_no_matter_of_identity_but_their_arm_must_be_there() -> None:
-    from orchestrator.config import config_hash
-    from orchestrator.config_file import read_config
+    from orchestrator.config.file import read_config
+    from orchestrator.config.schema import config_hash
 
     plain = read_config(TEXT, "run.yaml")
     published = read_config(TEXT + "publish: {to: /place, arm: production}\n", "run.yaml")

@@ -11,14 +11,14 @@ import pytest
 from runs import SmallRun
 
 from divergence.errors import InputError
-from orchestrator.config import PublishConfig
+from orchestrator.config.schema import PublishConfig
 from orchestrator.publish.origin import PlaceOrigin, RunOrigin
 from orchestrator.publish.place import Version
 from orchestrator.publish.publisher import Publisher
-from orchestrator.serving.request import Reader, RequestError, text_of
+from orchestrator.serving.request import RequestDecoder, RequestError, text_of
 from orchestrator.serving.scorer import Scorer
 from orchestrator.serving.snapshot import snapshot
-from orchestrator.store import LocalStore
+from orchestrator.storage.local_store import LocalStore
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
 from trainer.model import Model, ModelConfig
@@ -63,7 +63,7 @@ def model() -> Model:
 def test_scores_are_what_training_would_predict(model: Model) -> None:
     """Known, unknown, missing, weighted, listed twice, numbers and truth values."""
     taken = snapshot(model, VERSION)
-    users, ads = Reader("user", SPEC.user), Reader("ad", SPEC.ad)
+    users, ads = RequestDecoder("user", SPEC.user), RequestDecoder("ad", SPEC.ad)
     mistakes: list[str] = []
     read_ads = [ads.read(ad, "ad", mistakes) for ad in ADS]
     found = [taken.logits(users.read(u, "user", mistakes), read_ads) for u in USERS]
@@ -74,7 +74,7 @@ def test_scores_are_what_training_would_predict(model: Model) -> None:
 
 
 def test_weights_may_come_with_the_values(model: Model) -> None:
-    users, mistakes = Reader("user", SPEC.user), list[str]()
+    users, mistakes = RequestDecoder("user", SPEC.user), list[str]()
     listed = users.read(USERS[0], "user", mistakes)
     mapped = users.read({"age": "a", "tags": {"x": 1, "y": 3}, "geo": 1}, "user", mistakes)
     assert mistakes == []
@@ -102,7 +102,7 @@ def test_weights_may_come_with_the_values(model: Model) -> None:
 def test_a_request_is_checked_against_the_features(change: dict[str, Any], told: str) -> None:
     given = {k: v for k, v in (USERS[0] | change).items() if v is not ...}
     mistakes: list[str] = []
-    Reader("user", SPEC.user).read(given, "user", mistakes)
+    RequestDecoder("user", SPEC.user).read(given, "user", mistakes)
     assert len(mistakes) == 1
     assert mistakes[0].startswith(told)
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergence.bound import VISIBLE, rho0, smallest_sufficient
-from orchestrator.config import ArmConfig
-from orchestrator.ranges import Choice, absolute
+from orchestrator.config.ranges import Choice, absolute
+from orchestrator.config.rules import searched
+from orchestrator.config.schema import ArmConfig
 from orchestrator.report.chart import Axis, Chart, Dots, Level, Line, Panel, numbers, span_of
 from orchestrator.report.length import vector_length
 from orchestrator.report.load import Run
-from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Finding, holds
-from orchestrator.rules import searched
 
 LENGTHS = np.unique(np.geomspace(2, 1000, 120).round()).astype(int)
 
@@ -142,7 +142,7 @@ def _search_panel(search: Search) -> Panel:
     )
 
 
-def _table(study: Study, searches: list[Search]) -> Grid:
+def _table(study: Study, searches: list[Search]) -> ReportTable:
     rows = []
     for search in searches:
         run = next(run for run in study.runs if run.name == search.run)
@@ -160,4 +160,4 @@ def _table(study: Study, searches: list[Search]) -> Grid:
                 )
             )
     columns = ("run", "arm", "k", "mean served log-loss", "retained", "largest mean square", "")
-    return Grid("The search for k", columns, tuple(rows))
+    return ReportTable("The search for k", columns, tuple(rows))

@@ -3,7 +3,7 @@
 from orchestrator.report.chart import Chart, Level, Mark, Panel
 from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
-from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.curves import (
     arm_curves,
     curve,
@@ -99,7 +99,7 @@ def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
     return panels
 
 
-def _sweep(study: Study, runs: list[Run]) -> Grid:
+def _sweep(study: Study, runs: list[Run]) -> ReportTable:
     rows = []
     for run in runs:
         for arm in (arm for arm in run.config.arms if arm.rule.name in RULES):
@@ -120,4 +120,4 @@ def _sweep(study: Study, runs: list[Run]) -> Grid:
             )
     columns = ("run", "arm", "rule", "champion's median dual step", "mean served log-loss",
                "median largest ‖v‖∞", "median of 10 largest", "")  # fmt: skip
-    return Grid("The sweep", columns, tuple(rows))
+    return ReportTable("The sweep", columns, tuple(rows))

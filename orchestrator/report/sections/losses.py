@@ -5,7 +5,7 @@ import pandas as pd
 
 from orchestrator.report.chart import Axis, Bars, Chart, Line, Panel, numbers
 from orchestrator.report.load import Run
-from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.rules import pace
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Finding
@@ -60,7 +60,7 @@ def _finding(study: Study, run: Run) -> Finding:
     return Finding(text, None, run.name)
 
 
-def _causes(study: Study) -> Grid:
+def _causes(study: Study) -> ReportTable:
     rows = []
     for run in study.shown:
         for arm in run.records:
@@ -82,7 +82,7 @@ def _causes(study: Study) -> Grid:
             )
     columns = ("run", "arm", "instances", *CAUSES, "median depth of an abort",
                "CPU spent, s", "CPU saved, s", "saved")  # fmt: skip
-    return Grid("Causes of loss, and what stopping at once saved", columns, tuple(rows))
+    return ReportTable("Causes of loss, and what stopping at once saved", columns, tuple(rows))
 
 
 def _features(study: Study) -> Chart:

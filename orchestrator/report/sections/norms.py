@@ -3,7 +3,7 @@
 import math
 
 from orchestrator.report.chart import Chart, Panel
-from orchestrator.report.interval import Interval, mean_interval
+from orchestrator.report.interval import Estimate, mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import (
@@ -41,12 +41,12 @@ def norms(study: Study) -> Section:
     )
 
 
-def ratio_interval(pair: Pair, column: str) -> Interval:
+def ratio_interval(pair: Pair, column: str) -> Estimate:
     """Mean of ln(ours / theirs)."""
     return mean_interval(pair.log_ratio(column))
 
 
-def ratio_text(found: Interval) -> str:
+def ratio_text(found: Estimate) -> str:
     """A mean of logarithms as "0.62 times (0.58 to 0.66)"."""
     if not math.isfinite(found.mean):
         return "an unknown multiple of"

@@ -3,9 +3,9 @@
 import pandas as pd
 
 from orchestrator.report.chart import Axis, Chart, Level, Panel, numbers, span_of
-from orchestrator.report.interval import Interval, mean_interval, rate_interval, share_interval
+from orchestrator.report.interval import Estimate, mean_interval, rate_interval, share_interval
 from orchestrator.report.load import Run
-from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.curves import arm_curves, cycle_panel, smoothing_text
 from orchestrator.report.study import Pair, Study
 from orchestrator.report.verdict import (
@@ -44,14 +44,14 @@ def retained(study: Study) -> Section:
     )
 
 
-def discards(fraction: pd.Series, more_than: float) -> Interval:
+def discards(fraction: pd.Series, more_than: float) -> Estimate:
     """The share of cycles that discard more than this, of those that decided any instance."""
     series = numbers(fraction)
     lost = 1.0 - series[series == series]
     return rate_interval(lost > more_than + 1e-12)
 
 
-def gain(pair: Pair) -> Interval:
+def gain(pair: Pair) -> Estimate:
     """Retained fraction less the baseline's, cycle by cycle."""
     return mean_interval(pair.ours["retained_fraction"] - pair.theirs["retained_fraction"])
 
@@ -99,7 +99,7 @@ def _panel(study: Study, run: Run) -> Panel:
     return cycle_panel(study.titled(run), lines, y, [Level("20% lost", 1 - HEAVY)])
 
 
-def _table(study: Study) -> Grid:
+def _table(study: Study) -> ReportTable:
     rows = []
     for run in study.shown:
         base = study.baseline_of(run)
@@ -123,4 +123,6 @@ def _table(study: Study) -> Grid:
             )
     columns = ("run", "arm", "cycles", "mean retained", "more than the baseline",
                "cycles losing > 20%", "cycles losing > 5%", "worst cycle")  # fmt: skip
-    return Grid("Retained fraction by arm", columns, tuple(rows), "In brackets: 95% intervals.")
+    return ReportTable(
+        "Retained fraction by arm", columns, tuple(rows), "In brackets: 95% intervals."
+    )

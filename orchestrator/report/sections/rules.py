@@ -4,7 +4,7 @@ import pandas as pd
 
 from orchestrator.report.interval import mean_interval, share_interval
 from orchestrator.report.load import Run
-from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.retained import HEAVY, discards, gain
 from orchestrator.report.study import Pair, Study
 from orchestrator.report.verdict import (
@@ -82,12 +82,12 @@ def _best(study: Study, run: Run) -> Finding:
     return Finding(f"{', '.join(told)}.", None, run.name)
 
 
-def _table(study: Study) -> Grid:
+def _table(study: Study) -> ReportTable:
     rows = tuple(_row(study, run, arm) for run in study.shown for arm in run.records)
     columns = ("run", "arm", "rule", "retained", "useful", "cycles losing > 20%",
                "served log-loss", "lift over the baseline", "largest ‖v‖∞", "largest mean square",
                "µs an event", "times the baseline's")  # fmt: skip
-    return Grid("All arms", columns, rows)
+    return ReportTable("All arms", columns, rows)
 
 
 def _row(study: Study, run: Run, arm: str) -> tuple[Cell, ...]:

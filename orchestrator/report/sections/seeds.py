@@ -1,25 +1,19 @@
 """Runs that differ in nothing but their seeds, taken together."""
 
 import json
-import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from orchestrator.config import RunConfig, identity
-from orchestrator.report.interval import Interval, student_t
-from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.config.schema import RunConfig, identity
+from orchestrator.report.interval import FEWEST_RUNS, interval_over_runs
+from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.retained import gain
 from orchestrator.report.study import Pair, Study
 from orchestrator.report.verdict import Finding, Statement, above, judged, lift_text, points
 
-FEWEST = 3
-"""Runs below which their spread says too little."""
-
 
 def seeds(study: Study) -> Section | None:
     """Means over runs, each run a single number; None where there are not three alike."""
-    groups = [group for group in alike(study) if len(group) >= FEWEST]
+    groups = [group for group in alike(study) if len(group) >= FEWEST_RUNS]
     if not groups:
         return None
     return Section(
@@ -53,21 +47,10 @@ def experiment(config: RunConfig) -> str:
     return json.dumps(told, sort_keys=True)
 
 
-def over(values: Sequence[float]) -> Interval:
-    """The mean over runs and its interval."""
-    known = np.array([value for value in values if math.isfinite(value)])
-    n = len(known)
-    mean = float(known.mean()) if n else math.nan
-    if n < FEWEST:
-        return Interval(mean, math.nan, math.nan, n)
-    reach = student_t(n - 1) * float(known.std(ddof=1)) / math.sqrt(n)
-    return Interval(mean, mean - reach, mean + reach, n)
-
-
 def _finding(group: Sequence[Pair]) -> Finding:
     first = group[0]
-    more = over([gain(pair).mean for pair in group])
-    better = over([float(pair.settled(pair.lift()).mean()) for pair in group])
+    more = interval_over_runs([gain(pair).mean for pair in group])
+    better = interval_over_runs([float(pair.settled(pair.lift()).mean()) for pair in group])
     text = (
         f"Over {len(group)} runs ({', '.join(pair.run for pair in group)}) {first.arm} retains "
         f"{points(more)} more than {first.baseline}, with a lift of {lift_text(better)}."
@@ -80,7 +63,7 @@ def _finding(group: Sequence[Pair]) -> Finding:
     )
 
 
-def _table(groups: Sequence[Sequence[Pair]]) -> Grid:
+def _table(groups: Sequence[Sequence[Pair]]) -> ReportTable:
     rows = [
         (
             Cell(pair.run),
@@ -96,4 +79,4 @@ def _table(groups: Sequence[Sequence[Pair]]) -> Grid:
     ]
     columns = ("run", "arms", "shared cycles", "baseline retains", "arm retains", "points more",
                "lift")  # fmt: skip
-    return Grid("Each run as one number", columns, tuple(rows))
+    return ReportTable("Each run as one number", columns, tuple(rows))

@@ -6,10 +6,10 @@ from statistics import median
 
 import numpy as np
 
-from orchestrator.config import ArmConfig
+from orchestrator.config.schema import ArmConfig
 from orchestrator.report.chart import Axis, Cells, Chart, Line, Panel, numbers
 from orchestrator.report.load import Run
-from orchestrator.report.section import Cell, Grid, Section, number
+from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Finding, Statement, holds, judged
 
@@ -208,7 +208,7 @@ def _borders(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 
 
-def _table(found: Found, families: Sequence[str]) -> Grid:
+def _table(found: Found, families: Sequence[str]) -> ReportTable:
     """One row per family: medians over runs."""
     every = [one for _, kept in found for one in kept]
     betas = sorted({one.beta for one in every})
@@ -233,5 +233,5 @@ def _table(found: Found, families: Sequence[str]) -> Grid:
         )
     columns = ("rule", *(f"edge at beta {beta:g}" for beta in betas), "settings without loss",
                "cycles survived by the others", "best served log-loss", "with")  # fmt: skip
-    return Grid("The edge of stability (largest stable eta0)", columns, tuple(rows),
+    return ReportTable("The edge of stability (largest stable eta0)", columns, tuple(rows),
                 "Edges and cycles survived: medians over the runs.")  # fmt: skip

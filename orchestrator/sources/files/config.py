@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from orchestrator.sources.protocol import SourceConfig
-from orchestrator.strict import Strict
+from orchestrator.validation.strict import Strict
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]

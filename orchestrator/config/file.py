@@ -1,0 +1,116 @@
+"""A config from YAML text, and back."""
+
+from dataclasses import replace
+from operator import itemgetter
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from divergence.errors import InputError
+from orchestrator.config.arm_checks import arm_mistakes
+from orchestrator.config.schema import GridSampler, RunConfig, StreamConfig, feature_spec
+from orchestrator.config.space import grid_size
+from orchestrator.config.sustained import sustain_mistakes, sustained
+from orchestrator.sources.opening import resolve_spec
+from orchestrator.validation.errors import Mistake, mistakes_of, read_as, written
+from orchestrator.validation.yaml import Document, dump, override, parse
+
+C = TypeVar("C", bound=StreamConfig)
+
+
+def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
+    """The config in a file, with `--set` assignments put in."""
+    return read_config(_text_of(path), path, assignments)
+
+
+def load_as(model: type[C], path: str, assignments: tuple[str, ...] = ()) -> C:
+    """The config of another kind than a run's in a file."""
+    return read_as_config(model, _text_of(path), path, assignments)
+
+
+def read_as_config(model: type[C], text: str, name: str, assignments: tuple[str, ...] = ()) -> C:
+    """The config of another kind than a run's in `text`."""
+    return _checked(model, _document(text, name, assignments, model), name, [])
+
+
+def load_stream(path: str, assignments: tuple[str, ...] = ()) -> StreamConfig:
+    """The `source` and `features` in a file, which need hold no more than these."""
+    document = _document(_text_of(path), path, assignments)
+    own = {key: document.data[key] for key in StreamConfig.model_fields if key in document.data}
+    return _checked(StreamConfig, replace(document, data=own), path, [])
+
+
+def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunConfig:
+    """The config in `text`. All mistakes come as one InputError, a line each."""
+    document = _document(text, name, assignments)
+    return sustained(_checked(RunConfig, document, name, arm_mistakes(document.data)))
+
+
+def config_text(config: StreamConfig) -> str:
+    """The resolved config as YAML that reads back to the same."""
+    return dump(config.model_dump(mode="json"))
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: must be UTF-8 text, but byte {error.start} is not") from None
+
+
+def _document(
+    text: str, name: str, assignments: tuple[str, ...], model: type[StreamConfig] = RunConfig
+) -> Document:
+    document = parse(text, name)
+    if document.data is None:
+        document = Document({}, document.places)
+    if not isinstance(document.data, dict):
+        raise InputError(f"{name}: must be a mapping with the keys {', '.join(model.model_fields)}")
+    for assignment in assignments:
+        document = override(document, assignment)
+    return document
+
+
+def _checked(model: type[C], document: Document, name: str, mistakes: list[Mistake]) -> C:
+    try:
+        config = read_as(model, document.data)
+        mistakes = mistakes + _whole_mistakes(config)
+    except ValidationError as error:
+        mistakes = mistakes + mistakes_of(error)
+    if mistakes:
+        raise InputError("\n".join(_lines(mistakes, document, name)))
+    return config
+
+
+def _whole_mistakes(config: StreamConfig) -> list[Mistake]:
+    """What can only be asked of a config whose every part is sound."""
+    found: list[Mistake] = []
+    try:
+        resolve_spec(config.source, feature_spec(config.features))
+    except InputError as error:
+        found.append((("features",), str(error)))
+    if not isinstance(config, RunConfig):
+        return found
+    found += sustain_mistakes(config)
+    if isinstance(config.search.sampler, GridSampler):
+        instances, points = config.search.instances, grid_size(config)
+        if instances > points:
+            rule = f"must be at most {points}, the points of the grid, but is {instances}"
+            found.append((("search", "instances"), rule))
+    return found
+
+
+def _lines(mistakes: list[Mistake], document: Document, name: str) -> list[str]:
+    """A line for each mistake, in the order of the file."""
+    order = list(document.places)
+    lines = []
+    for path, text in mistakes:
+        known = (path[:n] for n in range(len(path), 0, -1) if path[:n] in document.places)
+        at = next(known, None)
+        place = name if at is None else document.places[at]
+        position = len(order) if at is None else order.index(at)
+        lines.append((position, f"{place}: {written(path) or 'config'}: {text}"))
+    return [line for _, line in sorted(lines, key=itemgetter(0))]

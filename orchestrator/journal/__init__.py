@@ -1,0 +1,1 @@
+"""The committed cycles of a run and the folder they are in."""

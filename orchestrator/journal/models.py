@@ -1,0 +1,27 @@
+"""The models of a run, read back from the files that its records name."""
+
+from collections.abc import Sequence
+
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.record import FileRef
+from orchestrator.storage.store import Store, read
+from trainer.features import FeatureSpec
+from trainer.model import Model, ModelConfig
+from trainer.modelfile import apply_delta, load_model
+
+
+def model_config(config: RunConfig, spec: FeatureSpec) -> ModelConfig:
+    """What the run's models are made of."""
+    m = config.model
+    return ModelConfig(spec, m.overlap, m.alone, m.init_std, config.seed)
+
+
+def read_model(store: Store, files: Sequence[FileRef], config: ModelConfig) -> Model:
+    """The model in a full file and its deltas; an empty one where there are no files."""
+    if not files:
+        return Model(config)
+    base, *deltas = files
+    model = load_model(read(store, base.path), base.path, config)
+    for delta in deltas:
+        apply_delta(model, read(store, delta.path), delta.path)
+    return model

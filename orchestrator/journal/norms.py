@@ -1,0 +1,31 @@
+"""How large a champion's vectors are."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.journal.record import ChampionNorms
+from trainer.model import Model
+
+TOP = 10
+
+
+def champion_norms(model: Model) -> ChampionNorms:
+    """The norms of all vectors of a model, seen in this cycle or not."""
+    sides = (model.user, model.ad)
+    top = np.sort(np.concatenate([_largest(side.inf) for side in sides]))[-TOP:]
+    return ChampionNorms(
+        max_inf=float(top[-1]) if len(top) else 0.0,
+        top10_inf=float(top.mean()) if len(top) else 0.0,
+        max_msqr=float(max(side.msqr.max(initial=0.0) for side in sides)),
+    )
+
+
+def _largest(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """At least the ten largest of many values, in a few passes: a partition costs forty."""
+    cut = values.max(initial=0.0)
+    while cut > 0.0:
+        cut = cut / 2 if cut > 1e-6 else 0.0
+        found = values[values >= cut]
+        if len(found) >= TOP:
+            return found
+    return values

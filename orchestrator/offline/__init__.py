@@ -1,0 +1,1 @@
+"""Work on a finished or running run without Ray: replay, score, the search for k."""

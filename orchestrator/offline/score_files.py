@@ -1,0 +1,80 @@
+"""The champion of a run on files of events."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from divergence.errors import InputError
+from orchestrator.config.schema import RunConfig, feature_spec
+from orchestrator.journal.journal import cycles_of, newest_committed, read_record
+from orchestrator.journal.models import model_config, read_model
+from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.sources.files.config import Column, Cut, FilesConfig, Reading
+from orchestrator.sources.files.decoder import Decoder
+from orchestrator.sources.files.files import find_files
+from orchestrator.sources.opening import resolve_spec
+from orchestrator.storage.store import Store
+from trainer.features import FeatureSpec
+from trainer.model import Model
+from trainer.scoring import score
+
+
+def champion_of(store: Store, config: RunConfig, arm: str, cycle: int | None) -> tuple[int, Model]:
+    """An arm's champion after a cycle (the newest, where none is named), and that cycle."""
+    record = _record(store, config, arm, cycle)
+    if not record.model:
+        raise InputError(f"{store.uri}: {arm} has no champion after cycle {record.cycle}")
+    spec = resolve_spec(config.source, feature_spec(config.features))
+    return record.cycle, read_model(store, record.model, model_config(config, spec))
+
+
+def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table]:
+    """The predicted click probability of every row of these files, in order, part by part.
+
+    The files are read and mapped as the run's own; neither labels nor times need be there. A row
+    that cannot be read has a null.
+    """
+    spec = replace(model.config.spec, timestamp=None)
+    reading = _reading(config, spec, path)
+    decoder = Decoder(reading, spec)
+    for file in find_files(path, reading.storage_options):
+        for block in decoder.blocks(file):
+            rows = decoder.decode(file, block)
+            good = np.ones(len(rows.table), bool)
+            good[list(rows.broken)] = False
+            probabilities = np.full(len(good), np.nan)
+            probabilities[good] = score(model, rows.table.filter(pa.array(good)))
+            numbers = np.arange(block.first, block.first + len(good))
+            yield pa.table({
+                "file": pa.DictionaryArray.from_arrays(np.zeros(len(good), np.int32), [file.name]),
+                "row": numbers,
+                "pctr": pa.array(probabilities, mask=~good),
+            })  # fmt: skip
+
+
+def _record(store: Store, config: RunConfig, arm: str, cycle: int | None) -> CycleRecord:
+    arms = {a.name: a.first_cycle for a in config.arms}
+    if arm not in arms:
+        raise InputError(f"--arm {arm}: must be one of {', '.join(arms)}")
+    if cycle is None:
+        found = newest_committed(store, arms)
+        if arm not in found.records:
+            raise InputError(f"{store.uri}: {arm} has no committed cycle yet")
+        return found.records[arm]
+    if cycle not in cycles_of(store, arm):
+        raise InputError(f"--cycle {cycle}: {arm} has no such cycle in {store.uri}")
+    try:
+        return read_record(store, arm, cycle)
+    except DamagedError as fault:
+        raise InputError(f"{store.uri}/{fault}") from None
+
+
+def _reading(config: RunConfig, spec: FeatureSpec, path: str) -> Reading:
+    """How the run reads its files, with a label that need not be there."""
+    source = config.source
+    if not isinstance(source, Reading):
+        source = FilesConfig(path=path, cut=Cut(events=1))
+    columns = source.columns | {spec.label: Column(optional=True)}
+    return source.model_copy(update={"columns": columns})

@@ -1,0 +1,1 @@
+"""TrainerActor processes as Ray actors: dispatch, progress, replacement."""

@@ -1,0 +1,161 @@
+"""One arm's instances in one cycle: which wait, which are done, who won. No Ray in here."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task, after_loss, lost
+from orchestrator.search.selection import select
+from trainer.kernel import Tables
+from trainer.outcome import Outcome, Status
+
+SMOOTHING = 0.3
+
+
+@dataclass
+class Pace:
+    """Seconds that an arm's instances take for an event, as measured so far."""
+
+    per_event_s: float | None = None
+
+    def learn(self, outcome: Outcome) -> None:
+        """Take in what one instance took."""
+        if outcome.events_done == 0:
+            return
+        now = outcome.seconds / outcome.events_done
+        old = self.per_event_s
+        self.per_event_s = now if old is None else old + SMOOTHING * (now - old)
+
+
+class ArmProgress:
+    """The books of an arm's cycle. `chunk` and `start` are handed on as they are."""
+
+    def __init__(
+        self,
+        name: str,
+        cycle: int,
+        tasks: Sequence[Task],
+        events: int,
+        pace: Pace,
+        *,
+        chunk: Any,
+        start: Any,
+        serve: bool,
+    ) -> None:
+        self.name, self.cycle, self.events, self.pace = name, cycle, events, pace
+        self.chunk, self.start = chunk, start
+        self._serve = serve
+        """Whether the served log-loss is still to be asked for."""
+        self._closing = False
+        self.waiting = deque(tasks)
+        self._tasks = {task.instance: task for task in tasks}
+        self._done: dict[int, Outcome] = {}
+        self._holders: dict[int, object] = {}
+        self._served: float | None = None
+        self._out = 0
+        self.asked: tuple[int, Any] | None = None
+        """Whose rows were asked for, and the answer to come."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether some instance has no outcome yet."""
+        return len(self._done) < len(self._tasks)
+
+    @property
+    def nearly_done(self) -> bool:
+        """Whether all but one order has been answered: who leads now has as good as won."""
+        return self._out == 1 and not self.waiting
+
+    @property
+    def seconds(self) -> float | None:
+        """What one instance should take."""
+        pace = self.pace.per_event_s
+        return None if pace is None else pace * self.events
+
+    @property
+    def winner(self) -> int | None:
+        """The best of those that are done."""
+        return select(self._done.values())
+
+    def holder(self) -> object:
+        """Who has the winner's rows."""
+        return None if self.winner is None else self._holders.get(self.winner)
+
+    def take(self, count: int, budget_s: float, number: int = 0) -> Batch:
+        """The next order. The first one asks for the served log-loss, too."""
+        tasks = tuple(self.waiting.popleft() for _ in range(count))
+        serve, self._serve = self._serve, False
+        self._out += 1
+        return Batch(self.cycle, self.name, tasks, budget_s, number, serve)
+
+    def shuns(self, actor: object) -> bool:
+        """Whether the next task was lost or raised in this actor."""
+        return self.waiting[0].alone and self._holders.get(self.waiting[0].instance) is actor
+
+    def take_in(self, order: Batch, reply: BatchReply, holder: object, tries: int) -> None:
+        """Enter a reply. What it does not decide, though there was time, is lost."""
+        self._out -= 1
+        self._served = reply.served if order.serve else self._served
+        decided = {
+            o.instance: o for o in reply.outcomes if self._closing or o.status is not Status.LATE
+        }
+        for task in order.tasks:
+            self._holders[task.instance] = holder
+            if task.instance in decided:
+                self._done[task.instance] = decided[task.instance]
+                self.pace.learn(decided[task.instance])
+            elif task.instance in reply.raised:
+                self._lose([task], reply.raised[task.instance], tries)
+            elif len(order.tasks) == 1:
+                self._lose([task], f"not done in {order.budget_s:.3g} s", tries)
+            elif not self._closing:  # others may have used up its time
+                self._tasks[task.instance] = replace(task, alone=True)
+                self.waiting.append(self._tasks[task.instance])
+
+    def lose(self, order: Batch, reason: str, tries: int) -> None:
+        """The order's process is gone."""
+        self._out -= 1
+        self._serve = self._serve or order.serve
+        self._lose(order.tasks, reason, tries)
+
+    def put_back(self, order: Batch) -> None:
+        """The order's process is gone before it began with it."""
+        self._out -= 1
+        self._serve = self._serve or order.serve
+        if not self._closing:
+            self.waiting.extendleft(reversed(order.tasks))
+
+    def lose_winner(self, tries: int, again: bool) -> None:
+        """The winner's rows are gone: it is trained again, or given up where there is no time."""
+        winner, self.asked = self.winner, None
+        if winner is not None:
+            del self._done[winner]
+            task = self._tasks[winner]
+            self._lose([task], "its process ended with the trained rows", tries if again else 1)
+
+    def close(self) -> None:
+        """The deadline has come: nothing more is given out or tried again."""
+        self._closing = True
+        self.waiting.clear()
+
+    def end(self) -> None:
+        """What has no outcome after the deadline is late."""
+        for task in self._tasks.values():
+            if task.instance not in self._done:
+                self._done[task.instance] = lost(
+                    task, Status.LATE, "the cycle's deadline came first"
+                )
+
+    def result(self, tables: Tables | None) -> ArmResult:
+        """The whole, once nothing is unfinished."""
+        outcomes = tuple(self._done[i] for i in sorted(self._done))
+        return ArmResult(self.name, outcomes, self.winner, tables, self._served)
+
+    def _lose(self, tasks: Sequence[Task], reason: str, tries: int) -> None:
+        if self._closing and tries > 1:
+            return
+        again, given_up = after_loss(tasks, reason, tries)
+        self._tasks |= {task.instance: task for task in again}
+        self.waiting.extend(again)
+        self._done |= {outcome.instance: outcome for outcome in given_up}

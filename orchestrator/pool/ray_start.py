@@ -1,0 +1,137 @@
+"""Ray: one of our own on this machine, or a cluster that is there.
+
+Ray reads some of its settings when it is imported: call `local_environment` before that.
+"""
+
+import logging
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import ray
+from ray.exceptions import RayError
+
+from divergence.errors import InputError, one_line
+from orchestrator.pool.ray_env import UNHEARD
+
+ANSWER_S = 10.0
+ROOT, PACKAGES = Path(__file__).parents[2], ("divergence", "trainer", "orchestrator")
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Ray that is up, and whether its nodes are to be sent this code."""
+
+    address: str
+    ship: bool = False
+
+
+@contextmanager
+def started_ray(
+    cluster: Cluster | None, actors: int | None, verbose: bool
+) -> Iterator[Callable[[], int]]:
+    """Connect to a cluster, or start a Ray of our own for so many actors.
+
+    Gives a function that says how many actors there should be now: as many as were asked for, else
+    as there are cores, which on a cluster come and go. A Ray of our own ends with the block. One
+    that this process has already stays as it is.
+    """
+    if ray.is_initialized():
+        yield lambda: actors or room()
+        return
+    if cluster is not None:
+        _connect(cluster, verbose)
+    else:
+        _start(actors or cores(), verbose)
+    try:
+        yield lambda: actors or room()
+    finally:
+        ray.shutdown()
+
+
+def room() -> int:
+    """The cores of all nodes that are there."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return max(int(resources.get("CPU", 1)), 1)
+
+
+def _connect(cluster: Cluster, verbose: bool) -> None:
+    os.environ.setdefault(UNHEARD, "1")
+    try:
+        _must_answer(cluster.address)
+        with _code() if cluster.ship else nullcontext() as code:
+            ray.init(
+                address=cluster.address,
+                log_to_driver=verbose,
+                logging_level=_level(verbose),
+                runtime_env={"working_dir": code} if code else None,
+            )
+    except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
+        raise InputError(
+            f"--address {cluster.address}: no Ray cluster answers there: "
+            f"{_first_sentence(error)}{_hint(error)}"
+        ) from None
+
+
+def _hint(error: Exception) -> str:
+    """What may be wrong where somebody answers, but not to us."""
+    nobody = "Could not find" in str(error) or (isinstance(error, OSError) and error.errno)
+    if nobody:
+        return ""
+    if os.environ.get("RAY_AUTH_MODE") == "token":
+        return ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?"
+    return ": does it ask for a token (RAY_AUTH_MODE=token)?"
+
+
+def _first_sentence(error: Exception) -> str:
+    return one_line(error).strip("'\"").split(". ")[0]
+
+
+@contextmanager
+def _code() -> Iterator[str]:
+    """Our packages side by side in a folder, and nothing else: that is what travels."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        for package in PACKAGES:
+            source, target = ROOT / package, Path(folder) / package
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        yield folder
+
+
+def _must_answer(address: str) -> None:
+    """Ray itself asks for half a minute before it says that nobody is there."""
+    host, _, port = address.rpartition(":")
+    if "://" not in address and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
+
+
+def _start(actors: int, verbose: bool) -> None:
+    mask = os.umask(0o077)  # Ray writes its token with the permissions of the moment
+    try:
+        ray.init(
+            num_cpus=actors,
+            include_dashboard=False,
+            log_to_driver=verbose,
+            logging_level=_level(verbose),
+            _node_ip_address="127.0.0.1",
+        )
+    except Exception as error:  # Ray raises plain ones here
+        told = str(error).strip().splitlines() or [repr(error)]
+        raise InputError(f"Ray does not start on this machine: {told[0]}") from error
+    finally:
+        os.umask(mask)
+
+
+def _level(verbose: bool) -> int:
+    return logging.INFO if verbose else logging.ERROR

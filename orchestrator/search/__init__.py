@@ -1,0 +1,1 @@
+"""What the next cycle tries, and which instance wins: pure functions."""

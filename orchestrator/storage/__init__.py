@@ -1,0 +1,1 @@
+"""Folders on disks and object stores: write-once files, leases, checksums, outputs."""

@@ -1,0 +1,1 @@
+"""From YAML text to checked, frozen objects; every mistake is one line."""

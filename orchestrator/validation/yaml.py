@@ -1,0 +1,130 @@
+"""YAML in and out: numbers as people write them, no key twice, and the line of every key."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from divergence.errors import InputError
+from orchestrator.validation.errors import Path, shown, written
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a text says, and where each path of it comes from ("quick.yaml:12")."""
+
+    data: Any
+    places: dict[Path, str]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as PyYAML reads it, save that 1e-3 is a number and a date is a text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def parse(text: str, name: str) -> Document:
+    """The document in `text`; `name` is the file's, for messages."""
+    try:
+        loader = _Loader(text)
+        reader = _Reader(loader, name)
+        node = loader.get_single_node()
+        data = None if node is None else reader.read(node, ())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = name if mark is None else f"{name}:{mark.line + 1}"
+        raise InputError(f"{place}: not YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
+    return Document(data, reader.places)
+
+
+def dump(data: object) -> str:
+    """`data` as YAML that `parse` reads back to the same."""
+    return yaml.dump(data, Dumper=yaml.SafeDumper, sort_keys=False, allow_unicode=True)
+
+
+class _Reader:
+    """Builds the data of a node tree, noting places on the way."""
+
+    def __init__(self, loader: _Loader, name: str) -> None:
+        self.loader, self.name = loader, name
+        self.places: dict[Path, str] = {}
+        self.open: list[yaml.Node] = []
+        self.merged: list[yaml.Node] = []
+
+    def read(self, node: yaml.Node, path: Path) -> Any:
+        place = f"{self.name}:{node.start_mark.line + 1}"
+        self.places.setdefault(path, place)
+        if isinstance(node, yaml.ScalarNode):
+            return self.loader.construct_object(node)
+        if any(node is outer for outer in self.open):
+            raise InputError(f"{place}: {written(path)}: an alias must not hold itself")
+        self.open.append(node)
+        if isinstance(node, yaml.MappingNode):
+            data: Any = self._mapping(node, path)
+        else:
+            data = [self.read(item, (*path, i)) for i, item in enumerate(node.value)]
+        self.open.pop()
+        return data
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        if not any(node is done for done in self.merged):  # an alias comes here again
+            self._check_keys(node, path)
+            self.loader.flatten_mapping(node)  # "<<" merges
+            self.merged.append(node)
+        data = {}
+        for key, value in node.value:
+            self.places[(*path, key.value)] = f"{self.name}:{key.start_mark.line + 1}"
+            data[key.value] = self.read(value, (*path, key.value))
+        return data
+
+    def _check_keys(self, node: yaml.MappingNode, path: Path) -> None:
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise InputError(f"{self.name}:{line}: a key must be a plain word")
+            if key.value in lines:
+                raise InputError(
+                    f"{self.name}:{line}: {written((*path, key.value))}: given twice, "
+                    f"first in line {lines[key.value]}"
+                )
+            lines[key.value] = line
+
+
+def override(document: Document, assignment: str) -> Document:
+    """The document with one `a.b.0.c=value` (the value in YAML) put in. `document` is unchanged."""
+    place = f"--set {assignment}"
+    dotted, equals, text = assignment.partition("=")
+    if not equals or not all(dotted.split(".")):
+        raise InputError(f"{place}: must have the form path.to.key=value")
+    path = tuple(int(step) if step.isdecimal() else step for step in dotted.split("."))
+    value = parse(text, place).data
+    inside = {p: at for p, at in document.places.items() if p[: len(path)] != path}
+    return Document(_put(document.data, path, value, place), {**inside, path: place})
+
+
+def _put(data: Any, path: Path, value: Any, place: str) -> Any:
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(data, list):
+        if not isinstance(step, int) or step >= len(data):
+            raise InputError(
+                f"{place}: {shown(step)} must be the index of a list of {len(data)} entries"
+            )
+        return [_put(d, rest, value, place) if i == step else d for i, d in enumerate(data)]
+    if data is not None and not isinstance(data, dict):
+        raise InputError(f"{place}: {shown(step)} cannot be set inside {shown(data)}")
+    return {**(data or {}), str(step): _put((data or {}).get(str(step)), rest, value, place)}

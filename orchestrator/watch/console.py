@@ -1,0 +1,207 @@
+"""A run as a person or a program sees it, told by its records alone."""
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.journal.record import CycleRecord, champion, count_outcomes
+from trainer.setting import PARAMETERS, Setting
+
+BAR = 16
+
+
+class View(AbstractContextManager["View"], Protocol):
+    """Shows the cycles of a run as they are committed."""
+
+    def show(self, records: Sequence[CycleRecord]) -> None:
+        """One cycle: a record of each arm in it."""
+        ...
+
+    def say(self, message: str) -> None:
+        """A line that is not about a cycle."""
+        ...
+
+
+def open_view(stream: TextIO, as_json: bool, cycles: int | None) -> View:
+    """JSON lines if asked for, a live table on a terminal, plain lines elsewhere."""
+    if as_json:
+        return JsonView(stream)
+    if stream.isatty():
+        return TableView(Console(file=stream), cycles)
+    return LineView(stream, cycles)
+
+
+class LineView:
+    """A line for each arm and cycle."""
+
+    def __init__(self, stream: TextIO, cycles: int | None) -> None:
+        self.stream, self.cycles = stream, cycles
+
+    def __enter__(self) -> "LineView":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stream.flush()
+
+    def show(self, records: Sequence[CycleRecord]) -> None:
+        """One cycle."""
+        for record in records:
+            self.say(f"{progress(record.cycle, self.cycles)}  {line(record)}")
+
+    def say(self, message: str) -> None:
+        """A line that is not about a cycle."""
+        print(message, file=self.stream, flush=True)
+
+
+class JsonView(LineView):
+    """The same, a JSON object in each line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream, None)
+
+    def show(self, records: Sequence[CycleRecord]) -> None:
+        """One cycle."""
+        for record in records:
+            print(json.dumps(summary(record)), file=self.stream, flush=True)
+
+    def say(self, message: str) -> None:
+        """A line that is not about a cycle."""
+        print(json.dumps({"message": message}), file=self.stream, flush=True)
+
+
+class TableView:
+    """A live table: the newest cycle, a row for each arm."""
+
+    def __init__(self, console: Console, cycles: int | None) -> None:
+        self.live = Live(console=console, auto_refresh=False)
+        self.cycles = cycles
+        self.seconds: list[float] = []
+
+    def __enter__(self) -> "TableView":
+        self.live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.live.__exit__(kind, error, traceback)
+
+    def show(self, records: Sequence[CycleRecord]) -> None:
+        """One cycle."""
+        if records:
+            self.seconds = [*self.seconds, _seconds(records)][-20:]
+            self.live.update(table(records, self.cycles, self.seconds), refresh=True)
+
+    def say(self, message: str) -> None:
+        """A line above the table."""
+        self.live.console.print(Text(message))
+
+
+def summary(record: CycleRecord) -> dict[str, Any]:
+    """A record in short, for a program; numbers that are not finite are null."""
+    best = champion(record)
+    return {
+        "cycle": record.cycle,
+        "arm": record.arm,
+        "events": record.chunk.events,
+        **asdict(count_outcomes(record)),
+        "caution": record.caution,
+        "winner": record.winner,
+        "setting": asdict(best.setting) if best else None,
+        "logloss": best.logloss if best else None,
+        "served_logloss": _finite(record.served_logloss),
+        "max_inf": _finite(record.norms.max_inf) if record.norms else None,
+        "max_msqr": _finite(record.norms.max_msqr) if record.norms else None,
+        "seconds": record.timings.get("cycle"),
+    }
+
+
+def line(record: CycleRecord) -> str:
+    """A record in short, for a person."""
+    count, best = count_outcomes(record), champion(record)
+    parts = [record.arm, f"retained {count.retained}/{count.launched}"]
+    parts += [f"{name} {n}" for name in ("failed", "late") if (n := getattr(count, name))]
+    if best is None:
+        parts.append("no instance retained, the champion stays")
+    else:
+        parts += [f"logloss {best.logloss:.5f}", setting_text(best.setting)]
+    if record.caution:
+        parts.append(f"drawn cautiously (level {record.caution})")
+    return "  ".join(parts)
+
+
+def table(records: Sequence[CycleRecord], cycles: int | None, seconds: Sequence[float]) -> Table:
+    """The newest cycle; `seconds` are those of the last few cycles, newest last."""
+    first = records[0]
+    trained = sum(outcome.events_done for record in records for outcome in record.outcomes)
+    title = [progress(first.cycle, cycles), f"{first.chunk.events:,} events"]
+    if seconds[-1] > 0:
+        title.append(f"{trained / seconds[-1]:,.0f} trained/s")
+    if cycles is not None:
+        left = (cycles - first.cycle - 1) * sum(seconds) / len(seconds)
+        title.append(f"{duration(left)} left")
+    grid = Table(title=" · ".join(title), title_justify="left")
+    for heading in ("arm", "retained", "log-loss", "served", "champion"):
+        grid.add_column(heading, no_wrap=heading != "champion")
+    for record in records:
+        grid.add_row(*_row(record))
+    return grid
+
+
+def _row(record: CycleRecord) -> list[Text]:
+    count, best = count_outcomes(record), champion(record)
+    served = _finite(record.served_logloss)
+    fraction = count.retained_fraction
+    colour = "red" if fraction is None or fraction < 0.8 else "green"
+    retained = Text(f"{bar(fraction or 0.0)} {count.retained}/{count.launched}", style=colour)
+    champ = setting_text(best.setting) if best else "none retained, the last one stays"
+    return [
+        Text(record.arm),
+        retained,
+        Text(f"{best.logloss:.5f}" if best else "-"),
+        Text(f"{served:.5f}" if served is not None else "-"),
+        Text(champ + (f" (caution {record.caution})" if record.caution else "")),
+    ]
+
+
+def bar(fraction: float) -> str:
+    """A bar of fixed width."""
+    full = round(fraction * BAR)
+    return "█" * full + "░" * (BAR - full)
+
+
+def setting_text(setting: Setting) -> str:
+    """A setting in one line: what it has, four digits each."""
+    values = ((name, getattr(setting, name)) for name in PARAMETERS)
+    return " ".join(f"{name}={value:.4g}" for name, value in values if value is not None)
+
+
+def progress(cycle: int, cycles: int | None) -> str:
+    """The cycle by its number, from 0 on, and how far the run is with it."""
+    return f"cycle {cycle}" if cycles is None else f"cycle {cycle} ({cycle + 1} of {cycles})"
+
+
+def duration(seconds: float) -> str:
+    """A rough time: "45 s", "12 min", "3.5 h"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _seconds(records: Sequence[CycleRecord]) -> float:
+    return max(record.timings.get("cycle", 0.0) for record in records)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and abs(value) < float("inf") else None
