@@ -1,12 +1,43 @@
 """What all tests share: Ray's settings, which it reads when first imported, and an S3 API."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from orchestrator.pool.ray_env import local_environment
+from orchestrator.sources.registry import SOURCES
+from support.small_run import SmallRun
+from support.toy_source import ToySource
 
 local_environment()
+
+# Shared machines stall: time is no property of ours.
+settings.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def toy_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SOURCES, "toy", ToySource)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> SmallRun:
+    return SmallRun(tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def ray_of_two_cores() -> Iterator[None]:
+    from orchestrator.pool.ray_start import started_ray
+
+    with started_ray(None, 2, verbose=False):
+        yield
 
 
 @pytest.fixture(scope="session")

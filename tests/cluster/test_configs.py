@@ -9,10 +9,10 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
-from kuberay import check_manifest
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from orchestrator.config.file import load_config
+from support.kuberay import check_manifest
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CLUSTER = CONFIGS / "cluster"

@@ -30,6 +30,8 @@ from orchestrator.storage.open import open_store
 from trainer.chunk import compile_chunk
 from trainer.model import Model
 
+pytestmark = pytest.mark.slow
+
 CHANCE = random.Random(7)
 FEATURES = "features: {user: [age, gender, device], ad: [campaign, category]}"
 CONFIG = (
@@ -110,7 +112,7 @@ def telltale_code(folder: Path) -> str:
     for package in PACKAGES:
         skip = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, folder / "code" / package, ignore=skip)
-    with (folder / "code/orchestrator/actor.py").open("a") as actor:
+    with (folder / "code/orchestrator/pool/trainer_actor.py").open("a") as actor:
         note = f"open(f'{folder}/{{os.getpid()}}.imported', 'w').write(__file__)"
         actor.write(f"\n\n{note}\n")
     return str(folder / "code")
@@ -130,7 +132,9 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     assert cluster.trainers() == [2, 2]  # instances are spread over the nodes
     for pid in (pid for host in cluster.workers for pid in host.pids(TRAINER)):
         imported = (cluster.out.parent / f"{pid}.imported").read_text()
-        assert re.search(r"/_ray_pkg_\w+/orchestrator/actor.py$", imported)  # what was shipped
+        assert re.search(
+            r"/_ray_pkg_\w+/orchestrator/pool/trainer_actor.py$", imported
+        )  # what was shipped
     folder = cluster.out.parent
     run = [sys.executable, "-m", "orchestrator", "run", str(folder / "run.yaml")]
     holdfast = [*run, "--address", cluster.address]

@@ -5,6 +5,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("divergence", "trainer", "orchestrator")
 

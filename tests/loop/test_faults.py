@@ -7,17 +7,20 @@ from pathlib import Path
 
 import pytest
 import ray
-from loops import bits, faulty, go, records, small
 
 from orchestrator.journal.record import count_outcomes
 from orchestrator.loop.run import Ending
 from orchestrator.pool.messages import Batch, Task
 from orchestrator.pool.pool import Pool
 from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor
+from support.configs import small
+from support.ray_runs import bits, faulty, go, records
 from trainer.chunk import Chunk
 from trainer.instance import Trained
 from trainer.kernel import Tables
 from trainer.outcome import Status
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
 
 
 @pytest.mark.parametrize("kind", ["raise", "memory", "hang"])

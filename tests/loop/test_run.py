@@ -7,13 +7,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from loops import Heard, bits, faulty, go, records, small
 
 from orchestrator.journal.record import count_outcomes
 from orchestrator.loop.run import Ending
 from orchestrator.pool.trainer_actor import TrainerActor
 from orchestrator.storage.open import open_store
+from support.configs import small
+from support.ray_runs import Heard, bits, faulty, go, records
 from trainer.kernel import Tables
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
 
 
 @pytest.fixture(scope="module")

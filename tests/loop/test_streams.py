@@ -5,11 +5,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from loops import Heard, bits, go, records
 
 from divergence.errors import InputError
 from orchestrator.config.file import read_config
 from orchestrator.loop.run import Ending
+from support.ray_runs import Heard, bits, go, records
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
 
 HEAD = "timestamp,click,age,gender,device,campaign,category\n"
 REST = """

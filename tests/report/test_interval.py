@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from made_up import autoregressive
 
 from orchestrator.report.interval import (
     FEWEST,
@@ -15,6 +14,7 @@ from orchestrator.report.interval import (
     share_interval,
     student_t,
 )
+from support.made_up_runs import autoregressive
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from made_up import config, records, write_run
 
 from divergence.errors import InputError
 from orchestrator.journal.journal import record_path
@@ -10,6 +9,8 @@ from orchestrator.journal.record import CycleRecord, count_outcomes
 from orchestrator.report.frames import CYCLES, INSTANCES, cycles_frame, instances_frame
 from orchestrator.report.load import Run, load_run, load_runs, names_of
 from orchestrator.storage.open import open_store
+from support.configs import simulated
+from support.made_up_runs import made_up_records, write_run
 
 
 def test_frames_hold_what_the_records_say(day_run: Run) -> None:
@@ -41,8 +42,8 @@ def test_types_do_not_depend_on_what_happened(day_run: Run) -> None:
 
 
 def test_a_damaged_record_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
-    given = config()
-    write_run(open_store(str(tmp_path)), given, records(given, 5))
+    given = simulated()
+    write_run(open_store(str(tmp_path)), given, made_up_records(given, 5))
     torn = tmp_path / record_path("entropic", 3)
     torn.write_bytes(torn.read_bytes()[:-20])
     run = load_run(open_store(str(tmp_path)), "x")
@@ -52,8 +53,8 @@ def test_a_damaged_record_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_newer_holdfast_is_named_too(tmp_path: Path) -> None:
-    given = config()
-    made = records(given, 2)
+    given = simulated()
+    made = made_up_records(given, 2)
     newer = CycleRecord.model_construct(**{**dict(made[-1]), "schema_version": 2})
     write_run(open_store(str(tmp_path)), given, [*made[:-1], newer])
     run = load_run(open_store(str(tmp_path)), "x")
@@ -63,7 +64,7 @@ def test_a_record_of_a_newer_holdfast_is_named_too(tmp_path: Path) -> None:
 
 
 def test_a_run_without_cycles_says_so(tmp_path: Path) -> None:
-    write_run(open_store(str(tmp_path)), config(), [])
+    write_run(open_store(str(tmp_path)), simulated(), [])
     run = load_run(open_store(str(tmp_path)), "x")
     assert run.cycles == 0
     assert run.faults == (f"{tmp_path}: has no committed cycle yet",)
@@ -90,8 +91,8 @@ def test_a_name_never_leads_out_of_a_folder(day: Path, monkeypatch: pytest.Monke
 
 
 def test_a_hole_in_a_journal_is_told(tmp_path: Path) -> None:
-    given = config()
-    write_run(open_store(str(tmp_path)), given, records(given, 12))
+    given = simulated()
+    write_run(open_store(str(tmp_path)), given, made_up_records(given, 12))
     for cycle in (3, 7, 8):
         (tmp_path / record_path("production", cycle)).unlink()
     assert load_runs([str(tmp_path)]).runs[0].faults == (

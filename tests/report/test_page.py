@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import chromium, emulate
-from made_up import config, records, write_run
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -19,6 +17,11 @@ from orchestrator.report.load import load_runs
 from orchestrator.report.write import compute, parquet, write
 from orchestrator.storage.open import open_store
 from orchestrator.storage.output import Output
+from support.browser import chromium, emulate
+from support.configs import simulated
+from support.made_up_runs import made_up_records, write_run
+
+pytestmark = pytest.mark.slow
 
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='x'\">"
 ARMS = """[{name: production, rule: l2}, {name: entropic, rule: entropic,
@@ -31,8 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import pandas as pd
 
     folder = tmp_path_factory.mktemp("runs") / f"{NASTY.replace('/', '')}"
-    given = config(ARMS)
-    made = records(given, 60, loss={"production": 0.2})
+    given = simulated(ARMS)
+    made = made_up_records(given, 60, loss={"production": 0.2})
     wild = made[90].norms
     assert wild is not None
     from dataclasses import replace

@@ -1,19 +1,16 @@
 """The configs that reproduce the paper: read, and of the shape that the report looks for."""
 
-import sys
 from pathlib import Path
 
 import pytest
-from made_up import records
+from reproduce import EXPERIMENTS, planned
 
 from orchestrator.config.file import load_config
 from orchestrator.config.schema import RunConfig
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study
-
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from reproduce import EXPERIMENTS, planned
+from support.made_up_runs import made_up_records
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 NAMES = (
@@ -33,7 +30,7 @@ def config(name: str) -> RunConfig:
 def report_of(name: str) -> set[str]:
     """The charts of a short run of this config."""
     given = config(name)
-    made = records(given, given.arms[1].first_cycle + 16)
+    made = made_up_records(given, given.arms[1].first_cycle + 16)
     arms = {arm.name: tuple(r for r in made if r.arm == arm.name) for arm in given.arms}
     study = Study((Run(name, name, given, arms, ()),))
     return {chart.key for section in sections_of(study) for chart in section.charts}

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from made_up import config, records, write_run
 
 from divergence.errors import InputError
 from orchestrator.cli import holdfast
@@ -18,6 +17,8 @@ from orchestrator.report.write import compute, write
 from orchestrator.storage.open import open_store
 from orchestrator.storage.output import Output
 from orchestrator.storage.store import read
+from support.configs import simulated
+from support.made_up_runs import made_up_records, write_run
 
 
 def report(*arguments: str) -> Result:
@@ -51,10 +52,10 @@ def test_again_is_the_same_and_replaces(day: Path, tmp_path: Path) -> None:
 
 
 def test_several_runs_side_by_side(day: Path, tmp_path: Path) -> None:
-    given = config()
+    given = simulated()
     for seed in (1, 2):
         store = open_store(str(tmp_path / f"seed-{seed}"))
-        write_run(store, given, records(given, 40, seed))
+        write_run(store, given, made_up_records(given, 40, seed))
     runs = [str(day), *(str(tmp_path / f"seed-{seed}") for seed in (1, 2))]
     done = report(*runs, "--out", str(tmp_path / "out"), "--json")
     assert done.exit_code == 0, done.output
@@ -65,8 +66,8 @@ def test_several_runs_side_by_side(day: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_record_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
-    given = config()
-    write_run(open_store(str(tmp_path)), given, records(given, 20))
+    given = simulated()
+    write_run(open_store(str(tmp_path)), given, made_up_records(given, 20))
     (tmp_path / record_path("production", 7)).write_text("{}")
     done = report(str(tmp_path))
     assert done.exit_code == 0
@@ -75,7 +76,7 @@ def test_a_damaged_record_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_run_without_cycles_shows_what_there_is(tmp_path: Path) -> None:
-    write_run(open_store(str(tmp_path)), config(), [])
+    write_run(open_store(str(tmp_path)), simulated(), [])
     done = report(str(tmp_path))
     assert done.exit_code == 0
     assert "has no committed cycle yet" in done.output
@@ -108,8 +109,8 @@ def test_an_unknown_arm_is_refused(day: Path) -> None:
 
 
 def test_a_run_on_object_storage_has_its_report_there(bucket: str) -> None:
-    given = config()
-    write_run(open_store(bucket), given, records(given, 30))
+    given = simulated()
+    write_run(open_store(bucket), given, made_up_records(given, 30))
     assert report(bucket).exit_code == 0
     assert "report.html" in open_store(bucket).names("")
     assert report(bucket, "--out", f"{bucket}-report").exit_code == 0  # again, and elsewhere
@@ -132,9 +133,11 @@ def test_the_script_is_the_command(day: Path, tmp_path: Path) -> None:
 def test_a_week_of_six_arms_is_small_and_takes_seconds(tmp_path: Path) -> None:
     names = ("l2", "none", "entropic", "euclidean", "projection", "naive")
     arms = ", ".join(f"{{name: {name}, rule: {name}}}" for name in names)
-    given = config(f"[{arms}]", instances=40)
-    alone = config("[{name: l2, rule: l2}]", instances=40)
-    made = (r.model_copy(update={"arm": name}) for r in records(alone, 672) for name in names)
+    given = simulated(f"[{arms}]", instances=40)
+    alone = simulated("[{name: l2, rule: l2}]", instances=40)
+    made = (
+        r.model_copy(update={"arm": name}) for r in made_up_records(alone, 672) for name in names
+    )
     write_run(open_store(str(tmp_path / "week")), given, made)
     begin = time.process_time()
     loaded = load_runs([str(tmp_path / "week")])

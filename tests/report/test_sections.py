@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import ARMS, config, records
 
 from divergence.errors import InputError
 from orchestrator.config.file import read_config
@@ -27,6 +26,8 @@ from orchestrator.report.study import Study, check_arms, smoothed
 from orchestrator.report.verdict import Verdict
 from orchestrator.report.write import compute, write
 from orchestrator.storage.output import Output
+from support.configs import ARMS, simulated
+from support.made_up_runs import made_up_records
 
 RULES = """[{name: production, rule: l2}, {name: entropic, rule: entropic},
     {name: slow, rule: {name: euclidean, dual_step: 1}},
@@ -39,8 +40,8 @@ def run_of(given: RunConfig, made: list[CycleRecord], name: str = "run") -> Run:
 
 
 def made_up(arms: str = ARMS, cycles: int = 96, seed: int = 0, **kinds: dict[str, float]) -> Run:
-    given = config(arms)
-    return run_of(given, records(given, cycles, seed, **kinds))
+    given = simulated(arms)
+    return run_of(given, made_up_records(given, cycles, seed, **kinds))
 
 
 def section(key: str, *runs: Run) -> Section:
@@ -73,7 +74,7 @@ def sustained_run(stable: dict[str, float]) -> Run:
         arm.name: 1e9 if arm.ranges.eta0.choice[0] > stable[arm.family] else 0.0  # type: ignore
         for arm in given.arms
     }
-    return run_of(given, records(given, 8, loss=hot))
+    return run_of(given, made_up_records(given, 8, loss=hot))
 
 
 def test_the_edge_of_stability_is_found_and_compared() -> None:
@@ -150,12 +151,12 @@ def test_the_acclimation_of_an_arm_that_began_with_the_baselines_model_does_not_
     arms = ARMS.replace(
         "rule: entropic}", "rule: entropic, start_from: {arm: production, cycle: 16}}"
     )
-    given = config(arms)
+    given = simulated(arms)
     made = [
         r.model_copy(update={"served_logloss": 0.3})
         if r.arm == "entropic" and 16 <= r.cycle < 36
         else r
-        for r in records(given, 96, lift={"entropic": 1.0})
+        for r in made_up_records(given, 96, lift={"entropic": 1.0})
     ]
     run = run_of(given, made)
     pair = Study((run,)).main_pair(run)
@@ -270,8 +271,8 @@ def test_aborts_are_chosen_from_all_arms_newest_first(day_run: Run) -> None:
 
 
 def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
-    given = config()
-    made = [r for r in records(given, 60) if r.arm == "production" or 10 <= r.cycle < 50]
+    given = simulated()
+    made = [r for r in made_up_records(given, 60) if r.arm == "production" or 10 <= r.cycle < 50]
     run = run_of(given, made)
     pair = Study((run,)).main_pair(run)
     assert pair is not None
@@ -297,8 +298,8 @@ def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
 def test_odd_records_are_shown_as_far_as_they_go(
     spoil: Callable[[CycleRecord], CycleRecord], cycles: int, tmp_path: Path
 ) -> None:
-    given = config()
-    run = run_of(given, [spoil(r) for r in records(given, cycles)])
+    given = simulated()
+    run = run_of(given, [spoil(r) for r in made_up_records(given, cycles)])
     output = Output(str(tmp_path))
     written = write(compute(Loaded((run,), ())), output)
     assert "report.html" in written
@@ -309,7 +310,7 @@ def test_odd_records_are_shown_as_far_as_they_go(
 def test_one_arm_and_no_cycles_are_shown_too() -> None:
     alone = made_up("[{name: only, rule: none}]", cycles=20)
     assert verdict("retained", alone) is None
-    empty = run_of(config(), [])
+    empty = run_of(simulated(), [])
     assert [one.key for one in sections_of(Study((empty,)))] == ["bound"]
     beside = sections_of(Study((empty, replace(alone, name="other"))))
     assert len(beside) >= 6

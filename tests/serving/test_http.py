@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from runs import SmallRun
 
 from orchestrator.config.schema import PublishConfig
 from orchestrator.publish.publisher import Publisher
 from orchestrator.storage.local_store import LocalStore
+from support.small_run import SmallRun
 from trainer.scoring import score
 
 USER = {"age": "25-34", "gender": "female", "device": "mobile"}

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from runs import SmallRun
 
 from divergence.errors import InputError
 from orchestrator.config.schema import PublishConfig
@@ -19,6 +18,7 @@ from orchestrator.serving.request import RequestDecoder, RequestError, text_of
 from orchestrator.serving.scorer import Scorer
 from orchestrator.serving.snapshot import snapshot
 from orchestrator.storage.local_store import LocalStore
+from support.small_run import SmallRun
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
 from trainer.model import Model, ModelConfig

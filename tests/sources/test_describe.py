@@ -6,12 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from file_samples import rows, write
 
 from divergence.errors import InputError
 from orchestrator.commands import describe as command
 from orchestrator.sources.describe import FeatureCycle, describe
 from orchestrator.sources.protocol import Events
+from support.event_files import rows, write
 from trainer.features import Feature, FeatureSpec
 
 

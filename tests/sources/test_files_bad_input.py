@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from file_samples import HEADER, SPEC, ads, all_events, csv_text, rows, source, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from divergence.errors import InputError
 from orchestrator.sources.files import lines
+from support.event_files import HEADER, SPEC, ads, all_events, csv_text, rows, source, write
 from trainer.features import FeatureSpec
 
 DAY = "2024-01-01 00:00:00"

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from file_samples import SPEC, ads, all_events, rows, source, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from divergence.errors import InputError
 from orchestrator.sources.files import decoder, lines, parquet_reader
+from support.event_files import SPEC, ads, all_events, rows, source, write
 from trainer.features import FeatureSpec
 
 FORMATS = ("parquet", "csv", "jsonl")

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from file_samples import ads, all_events, csv_text, follow, rows, write
 
 from divergence.errors import InputError
+from support.event_files import ads, all_events, csv_text, follow, rows, write
 
 
 def arrive(folder: Path, name: str, first: int) -> None:

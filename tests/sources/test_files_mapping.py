@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from file_samples import ads, rows, source, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 from divergence.errors import InputError
 from orchestrator.sources.files.config import Column, FilesConfig
 from orchestrator.sources.files.numbers import binned, numbers_of
+from support.event_files import ads, rows, source, write
 from trainer.features import Feature, FeatureSpec
 
 PLAIN = FeatureSpec((Feature("age"),), (Feature("ad"),), timestamp=None)

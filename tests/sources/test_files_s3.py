@@ -5,10 +5,10 @@ from typing import Any
 
 import fsspec
 import pytest
-from file_samples import ads, all_events, csv_text, follow, jsonl_text, rows, source
 from moto.server import ThreadedMotoServer
 
 from divergence.errors import InputError
+from support.event_files import ads, all_events, csv_text, follow, jsonl_text, rows, source
 
 
 @pytest.fixture(scope="module")

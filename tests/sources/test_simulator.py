@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -106,7 +107,7 @@ def test_the_same_seed_gives_the_same_bits_in_another_process(source: Simulator)
         timeout=120,
         check=True,
         env={
-            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONPATH": os.pathsep.join((str(Path(__file__).parent), *sys.path)),
             "PYTHONHASHSEED": "77",
             "XDG_CACHE_HOME": str(cache_dir().parent.parent),  # spare it the compiling
         },

@@ -1,11 +1,6 @@
 """The kernel against the benchmark's C anchor, which was written by hand."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
 from bench_kernel import SHAPES, Work
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracle import Event, Oracle, Side, log_loss
-from streams import CONFIGS, SETTING, job_of, some_chunk
 
 import trainer.instance as instance_module
 from divergence.errors import InputError
 from divergence.rules import make_rule
+from support.oracle import Event, Oracle, Side, log_loss
+from support.streams import CONFIGS, SETTING, job_of, some_chunk
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job, check_setting, train, warm_up
 from trainer.kernel import Slots, Tables, train_block
@@ -363,7 +363,7 @@ def test_another_process_gives_the_same_bits(hash_seed: str) -> None:
         "print(bits_of_training(False, True))\n"
         "print(bits_of_training(True, False))\n"
     )
-    paths = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
+    paths = os.pathsep.join(map(str, (ROOT, ROOT / "tests", Path(__file__).parent)))
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
     theirs = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import DUAL, Event, Oracle
-from strategies import HOLDS, PROPERTY, geometries, starts
-from worlds import (
+
+from divergence.rules import RULES
+from support.oracle import DUAL, Event, Oracle
+from support.strategies import HOLDS, PROPERTY, geometries, starts
+from support.worlds import (
     World,
     copied,
     first_state,
@@ -20,8 +22,6 @@ from worlds import (
     touched_rows,
     train_kernel,
 )
-
-from divergence.rules import RULES
 from trainer.fixed import FixedShape
 from trainer.geometry import PARTS
 from trainer.kernel import Tables, predict_block

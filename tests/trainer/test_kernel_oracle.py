@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from oracle import Oracle, Side, log_loss
-from strategies import HOLDS, PROPERTY, every_rule, starts
-from worlds import (
+
+from divergence.lanemath import CONSTANTS
+from divergence.rules import RULES
+from support.oracle import Oracle, Side, log_loss
+from support.strategies import HOLDS, PROPERTY, every_rule, starts
+from support.worlds import (
     POWER,
     World,
     calm_world,
@@ -21,9 +24,6 @@ from worlds import (
     tables_of,
     train_kernel,
 )
-
-from divergence.lanemath import CONSTANTS
-from divergence.rules import RULES
 from trainer.kernel import total_loss
 
 

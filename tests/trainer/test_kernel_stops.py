@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from oracle import Event, Oracle, log_loss
-from strategies import every_rule
-from worlds import (
+
+from divergence.lanemath import CONSTANTS
+from support.oracle import Event, Oracle, log_loss
+from support.strategies import every_rule
+from support.worlds import (
     World,
     calm_world,
     copied,
@@ -14,8 +16,6 @@ from worlds import (
     tables_of,
     train_kernel,
 )
-
-from divergence.lanemath import CONSTANTS
 from trainer.kernel import total_loss
 
 

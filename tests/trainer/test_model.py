@@ -1,50 +1,23 @@
 """The model: draws, gathering and scattering, sums, counts, expiry and the reuse of rows."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import CONFIGS, SINGLE, chunk_of, some_chunk, table_of
 
+from support.streams import (
+    CONFIGS,
+    SINGLE,
+    changed,
+    chunk_of,
+    contents,
+    some_chunk,
+    table_of,
+    trained,
+)
 from trainer.chunk import Chunk
 from trainer.draw import first_vectors
-from trainer.kernel import Tables
-from trainer.model import Changes, Model, ModelConfig, WorkingSet, rows_of, vectors_of
-
-
-def changed(before: WorkingSet, model: Model, by: float = 1.0) -> Tables:
-    """Tables as training might leave them: every number but the padding's is another one."""
-    tables = Tables(*(array.copy() for array in before.tables))
-    user, ad = rows_of(tables, model.shape)
-    user[:, :, : model.shape.user] += by
-    ad[:, :, : model.shape.ad] += by
-    tables.user_mu[:] += by
-    tables.ad_mu[:] += by
-    tables.bias[:] += by
-    return tables
-
-
-def trained(model: Model, chunk: Chunk, cycle: int, **options: Any) -> Changes:
-    """Gather, change and scatter."""
-    before = model.gather(chunk, cycle, **options)
-    return model.scatter(chunk, cycle, before, changed(before, model))
-
-
-def contents(model: Model) -> dict[Any, tuple[bytes, float, int, int]]:
-    """Everything that belongs to each vector."""
-    found = {}
-    for side in (model.user, model.ad):
-        for key, row in side.index.items():
-            found[key] = (
-                side.rows[row].tobytes(),
-                float(side.mu[row]),
-                int(side.updates[row]),
-                int(side.seen[row]),
-            )
-    return found
-
+from trainer.model import Model, ModelConfig, rows_of, vectors_of
 
 # -- gathering ----------------------------------------------------------------------------------
 

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
-from streams import CONFIGS, some_chunk
-from test_model import changed, contents, trained
 
 from divergence.errors import InputError
+from support.streams import CONFIGS, changed, contents, some_chunk, trained
 from trainer.features import Feature, FeatureSpec
 from trainer.model import Model, ModelConfig
 from trainer.modelfile import apply_delta, load_model, save_delta, save_model

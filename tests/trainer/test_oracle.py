@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from oracle import Bags, Event, Oracle, Side, log_loss, places, slope, user_vector
+
+from support.oracle import Bags, Event, Oracle, Side, log_loss, places, slope, user_vector
 
 H = 1e-6
 

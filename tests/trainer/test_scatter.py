@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from streams import CONFIGS, SETTING, job_of, some_chunk
 
 from divergence.rules import make_rule
+from support.streams import CONFIGS, SETTING, job_of, some_chunk
 from trainer.instance import train
 from trainer.model import Model, vectors_of
 from trainer.outcome import Status

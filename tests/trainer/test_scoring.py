@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from streams import CONFIGS, SETTING, job_of, some_chunk, table_of
 
 from divergence.errors import InputError
 from divergence.rules import make_rule
+from support.streams import CONFIGS, SETTING, job_of, some_chunk, table_of
 from trainer.instance import Buffers, train
 from trainer.kernel import Tables
 from trainer.model import Model

@@ -1,0 +1,125 @@
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator import cli
+from orchestrator.config.file import config_text, read_config
+from orchestrator.journal.journal import commit, record_path
+from orchestrator.journal.run_folder import prepare
+from orchestrator.storage.local_store import LocalStore
+from support.configs import MINIMAL, config
+from support.records import record
+
+
+class Ran:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+Holdfast = Callable[..., Ran]
+
+
+@pytest.fixture
+def holdfast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Holdfast:
+    def run(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["holdfast", *arguments])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def run_yaml(tmp_path: Path) -> Path:
+    path = tmp_path / "run.yaml"
+    path.write_text(MINIMAL)
+    return path
+
+
+def test_config_prints_the_resolved_config(holdfast: Holdfast, run_yaml: Path) -> None:
+    ran = holdfast("config", str(run_yaml), "--set", "seed=7")
+    assert (ran.code, ran.err) == (0, "")
+    assert read_config(ran.out, "out") == config(MINIMAL, "seed=7")
+    assert ran.out == config_text(config(MINIMAL, "seed=7"))
+
+
+def test_a_users_mistakes_are_a_line_each_and_code_2(holdfast: Holdfast, run_yaml: Path) -> None:
+    run_yaml.write_text(MINIMAL + "seed: -1\ncycles: x\n")
+    ran = holdfast("config", str(run_yaml))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"holdfast: {run_yaml}:3: seed: should be greater than or equal to 0, but is -1",
+        f'holdfast: {run_yaml}:4: cycles: should be a valid integer, but is "x"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("confg",), "No such command 'confg'. Did you mean 'config'? See holdfast --help."),
+        (("config",), "Missing argument 'CONFIG'. See holdfast config --help."),
+        (("log", "x", "--last", "0"), "Invalid value for '--last': 0 is not in the range x>=1."),
+        (("log", "/no/run"), "/no/run: is no run: it has no config.yaml"),
+        (("log", "nope://run"), "nope://run: cannot be opened: Protocol not known: nope"),
+    ],
+)
+def test_a_wrong_command_is_one_line_and_code_2(
+    holdfast: Holdfast, arguments: tuple[str, ...], told: str
+) -> None:
+    ran = holdfast(*arguments)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert ran.err.startswith(f"holdfast: {told}")
+
+
+def test_help_and_version(holdfast: Holdfast) -> None:
+    for arguments in (["--help"], ["config", "--help"], ["log", "--help"]):
+        ran = holdfast(*arguments)
+        assert ran.code == 0
+        assert "Example" in ran.out
+    assert holdfast("--version").out.startswith("holdfast, version ")
+    assert holdfast().code == 2
+
+
+def test_log_lists_the_cycles_and_what_is_damaged(holdfast: Holdfast, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "run")
+    prepare(store, config(MINIMAL, "cycles=4"))
+    assert "has no committed cycle yet" in holdfast("log", store.uri).err
+    for cycle in range(3):
+        commit(store, [record(arm, cycle) for arm in ("a", "b")])
+    (store.root / record_path("a", 1)).write_bytes(b"torn")
+    told = holdfast("log", store.uri).out.splitlines()
+    assert told[0] == "journal/a/cycle-000001.json: torn or altered: no whole record"
+    assert [text.split()[:3] for text in told[1:3]] == [["cycle", "0", "(1"]] * 2
+    assert len(told) == 6
+    last = holdfast("log", store.uri, "--last", "1", "--json").out.splitlines()
+    assert [json.loads(text).get("cycle") for text in last] == [None, 2, 2]
+
+
+def test_a_folder_without_permission_is_one_line(
+    holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr(LocalStore, "open", refused)
+    ran = holdfast("log", str(tmp_path))
+    assert (ran.code, ran.err) == (2, f"holdfast: {tmp_path}: Permission denied\n")
+
+
+def test_a_bug_of_ours_is_not_hidden(
+    holdfast: Holdfast, run_yaml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("orchestrator.commands.config.load_config", broken)
+    with pytest.raises(ZeroDivisionError):
+        holdfast("config", str(run_yaml))

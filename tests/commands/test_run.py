@@ -1,0 +1,165 @@
+"""The command as a person uses it, in processes of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.commands.run import LAST_S
+from support.configs import SMALL, small
+from support.ray_runs import bits, go, records
+from support.unsteady import unsteady
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
+
+COMMAND = [sys.executable, "-c", "from orchestrator.cli import main; main()"]
+
+
+def holdfast(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_mistakes_are_one_line_and_exit_with_2(tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(SMALL)
+    for arguments, message in [
+        (["run", tmp_path / "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
+        (["run", config, "--set", "tries=0"], "tries: should be greater than or equal to 1"),
+        (["run", config, "--wrong"], "No such option"),
+        (
+            ["replay", tmp_path, "--cycle", "0", "--instance", "0"],
+            "is no run: it has no config.yaml",
+        ),
+    ]:
+        done = holdfast(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    done = holdfast("run", config, "--out", tmp_path / "nothing", "--resume")
+    assert done.returncode == 2
+    assert "there is no run to resume" in done.stderr
+
+
+def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None:
+    config, out = tmp_path / "run.yaml", tmp_path / "out"
+    config.write_text(SMALL)
+    many = ["--set", "cycles=4000"]
+    run = subprocess.Popen(
+        [*COMMAND, "run", str(config), "--out", str(out), "--json", *many],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    end = time.monotonic() + 200  # kernels may have to be compiled
+    while not list(out.glob("journal/entropic/*3.json")) and time.monotonic() < end:
+        time.sleep(0.05)
+    os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to Ray's processes, too
+    output, errors = run.communicate(timeout=60)
+    assert run.returncode == 130, errors
+    assert errors == ""
+    told = [json.loads(line) for line in output.splitlines()]
+    assert "to go on: holdfast run" in told[-1]["message"]
+    shown = [line["cycle"] for line in told if "cycle" in line]
+    assert shown[-1] == len(records(out, "entropic")) - 1
+    short = tmp_path / "short"
+    cycles = f"cycles={shown[-1] + 1}"
+    go(small(cycles), short)
+    assert bits(out, small()) == bits(short, small())
+
+
+def test_a_second_ctrl_c_ends_a_run_whose_storage_does_not_answer(
+    bucket: str, s3_endpoint: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(SMALL)
+    command = [*COMMAND, "run", str(config), "--out", bucket, "--json", "--set"]
+    told = tmp_path / "told"
+    with unsteady(s3_endpoint) as storage:
+        env = os.environ | {"AWS_ENDPOINT_URL": storage.url}
+        with told.open("wb") as file:
+            run = subprocess.Popen([*command, "cycles=4000"], env=env, stdout=file, stderr=file)
+        try:
+            wait_for(told, '"cycle": 3')
+            storage.away = True
+            run.send_signal(signal.SIGINT)
+            wait_for(told, "once more to stop at once")
+            began = time.monotonic()
+            run.send_signal(signal.SIGINT)
+            assert run.wait(60) == 130
+        finally:
+            run.kill()
+        assert time.monotonic() - began < 3 * LAST_S
+        assert "without the cycle under way; to go on: holdfast" in told.read_text()
+        storage.away = False
+        cycles = f"cycles={len(records(bucket, 'entropic')) + 1}"
+        assert subprocess.run([*command, cycles], env=env, capture_output=True).returncode == 0
+    go(small(cycles), tmp_path / "calm")
+    assert bits(bucket, small()) == bits(tmp_path / "calm", small())
+
+
+STUCK = """
+import os, signal, threading
+from orchestrator.commands import run
+
+class Unread:
+    def say(self, message):
+        raise BrokenPipeError
+
+run.LAST_S = 0.2
+with run._two_stage_stop(Unread()):
+    threading.Thread(target=threading.Event().wait).start()
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_second_ctrl_c_ends_what_is_stuck_though_nobody_reads_the_output() -> None:
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, timeout=60)
+    assert done.returncode == 130
+
+
+def wait_for(file: Path, sign: str) -> None:
+    end = time.monotonic() + 200
+    while sign not in file.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_replay_gives_the_recorded_bits(tmp_path: Path) -> None:
+    config = small("retention={keep_last: 1}", "arms.1.start_from={arm: production, cycle: 1}",
+                   "search.ranges.eta0={low: 0.1, high: 300}")  # fmt: skip
+    go(config, tmp_path)
+    diverged = 0
+    for arm, cycle in [("production", 0), ("production", 3), ("entropic", 1), ("entropic", 2)]:
+        record = next(r for r in records(tmp_path, arm) if r.cycle == cycle)
+        for outcome in record.outcomes[:3]:
+            where = ["--cycle", str(cycle), "--instance", str(outcome.instance), "--arm", arm]
+            done = run_here("replay", str(tmp_path), *where, "--json")
+            found = json.loads(done)
+            assert found["same"] is True
+            assert found["outcome"]["events_done"] == outcome.events_done
+            assert found["points"][-1]["events"] == outcome.events_done
+            if outcome.divergence is not None:
+                diverged += 1
+                last = found["crossings"][-1]
+                assert (last["level"], last["event"]) == (1.0, outcome.divergence.event)
+    assert diverged > 0
+    text = run_here("replay", str(tmp_path), "--cycle", "0", "--instance", "0")
+    assert "the same as recorded, bit for bit" in text
+
+
+def run_here(*arguments: str) -> str:
+    from click.testing import CliRunner
+
+    from orchestrator.cli import holdfast as command
+
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    return str(done.output)

@@ -1,0 +1,120 @@
+"""The pool when its processes die at awkward times."""
+
+import os
+import signal
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from orchestrator.pool import actors
+from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task
+from orchestrator.pool.pool import Pool, RetryPolicy
+from orchestrator.pool.progress import ArmProgress, Pace
+from orchestrator.pool.trainer_actor import TrainerActor
+from trainer.outcome import Outcome, Status
+from trainer.setting import Setting
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
+
+SETTING = Setting(1.0, 3.0, 0.5)
+
+
+def quick(deaths: Path) -> type[TrainerActor]:
+    """Actors that train nothing, at once; one of them dies for each file in the folder."""
+
+    class Quick(TrainerActor):
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def train(self, order: Batch, chunk: object = None, start: object = None) -> BatchReply:
+            for death in deaths.iterdir():
+                death.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            retained = (
+                Outcome(t.instance, SETTING, Status.RETAINED, 1.0, 1, 0.0) for t in order.tasks
+            )
+            return BatchReply(tuple(retained), {})
+
+        def export(self, cycle: int, arm: str, instance: int) -> str:  # type: ignore[override]
+            return "rows"
+
+    return Quick
+
+
+def train(pool: Pool, instances: int) -> ArmResult:
+    tasks = [Task(i, SETTING, None) for i in range(instances)]  # type: ignore[arg-type]
+    arm = ArmProgress("a", 0, tasks, 1, Pace(), chunk=None, start=None, serve=False)
+    (result,) = pool.train([arm])
+    return result
+
+
+def test_a_process_that_dies_after_a_long_rest_is_replaced(tmp_path: Path) -> None:
+    """The time between two cycles is not time without a process."""
+    with closing(Pool(None, (), 1, RetryPolicy(3, 30), quick(tmp_path))) as pool:  # type: ignore[arg-type]
+        (pid,) = pool.wait_until_up()
+        pool._actors._alone_since -= 10 * actors.START_S
+        os.kill(pid, signal.SIGKILL)
+        result = train(pool, 1)
+    assert (result.winner, result.tables) == (0, "rows")
+
+
+def test_a_process_that_dies_with_two_orders_is_lost_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large pool hears both answers at the same time."""
+    monkeypatch.setattr(actors, "MANY", 0)
+    (tmp_path / "death").touch()
+    with closing(Pool(None, (), 1, RetryPolicy(3, 30), quick(tmp_path))) as pool:  # type: ignore[arg-type]
+        pool.wait_until_up()
+        result = train(pool, 5)
+    assert [outcome.status for outcome in result.outcomes] == [Status.RETAINED] * 5
+    assert list(tmp_path.iterdir()) == []
+
+
+def leading(folder: Path, losses: list[float]) -> type[TrainerActor]:
+    """Actors with these log-losses, which note whose rows they give out; one may die of it."""
+
+    class Leading(quick(folder)):  # type: ignore[misc]
+        def train(self, order: Batch, chunk: object = None, start: object = None) -> BatchReply:
+            time.sleep(0.2)  # so that answers come one by one
+            retained = (
+                Outcome(t.instance, SETTING, Status.RETAINED, losses[t.instance], 1, 0.2)
+                for t in order.tasks
+            )
+            return BatchReply(tuple(retained), {})
+
+        def export(self, cycle: int, arm: str, instance: int) -> str:
+            asked = sorted(folder.glob("asked-*"))
+            (folder / f"asked-{len(asked)}-{instance}").touch()
+            if (folder / "deadly").exists():
+                (folder / "deadly").unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return f"rows of {instance}"
+
+    return Leading
+
+
+@pytest.mark.parametrize(
+    ("losses", "asked"), [([0.1, 0.2, 0.3], ["0"]), ([0.3, 0.2, 0.1], ["1", "2"])]
+)
+def test_rows_of_who_leads_are_asked_for_before_the_last_answer(
+    tmp_path: Path, losses: list[float], asked: list[str]
+) -> None:
+    with closing(Pool(None, (), 1, RetryPolicy(3, 30), leading(tmp_path, losses))) as pool:  # type: ignore[arg-type]
+        pool.wait_until_up()
+        result = train(pool, 3)
+    winner = losses.index(0.1)
+    assert (result.winner, result.tables) == (winner, f"rows of {winner}")
+    assert [path.name.split("-")[2] for path in sorted(tmp_path.glob("asked-*"))] == asked
+
+
+def test_a_leader_that_is_gone_once_it_was_asked_for_is_trained_again(tmp_path: Path) -> None:
+    (tmp_path / "deadly").touch()
+    with closing(Pool(None, (), 2, RetryPolicy(3, 30), leading(tmp_path, [0.1, 0.2, 0.3]))) as pool:  # type: ignore[arg-type]
+        pool.wait_until_up()
+        result = train(pool, 3)
+    assert (result.winner, result.tables) == (0, "rows of 0")
+    assert [outcome.status for outcome in result.outcomes] == [Status.RETAINED] * 3
+    assert not (tmp_path / "deadly").exists()

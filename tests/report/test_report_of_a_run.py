@@ -1,0 +1,68 @@
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from orchestrator.cli import holdfast
+from orchestrator.report.aborts import AbortId, abort_in
+from support.configs import small
+from support.ray_runs import go, records
+from trainer.outcome import Status
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
+
+
+def report(where: Path, *options: str) -> str:
+    done = CliRunner().invoke(holdfast, ["report", str(where), *options], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path) -> None:
+    where = tmp_path / "run"
+    go(small("search.ranges.eta0={low: 1, high: 300}"), where)
+    told = report(where, "--aborts", "2")
+    assert "Vectors just before an abort" in told
+    cycles = pd.read_parquet(where / "cycles.parquet")
+    assert len(cycles) == 8
+    assert cycles[cycles["cycle"] > 0]["served_logloss"].notna().all()
+    assert cycles["max_inf"].notna().all()
+    kept = sorted((where / "aborts" / "run").iterdir())
+    assert len(kept) == 2
+    for file in kept:
+        which = abort_in(file.name)
+        assert which is not None
+        record = next(r for r in records(where, which.arm) if r.cycle == which.cycle)
+        lost = record.outcomes[which.instance].divergence
+        assert lost is not None
+        vectors = pd.read_parquet(file)
+        worst = vectors[(vectors["feature"] == lost.feature) & (vectors["value"] == lost.value)]
+        assert worst["norm"].item() == pytest.approx(lost.norm, nan_ok=True)
+    assert "Vectors just before an abort" in report(where)  # they are kept
+    lost = [
+        (r.arm, r.cycle, o.instance)
+        for arm in ("l2", "entropic")
+        for r in records(where, arm)
+        for o in r.outcomes
+        if o.status is Status.DIVERGED
+    ]
+    known = {abort_in(file.name) for file in kept}
+    arm, cycle, instance = next(one for one in lost if AbortId(*one) not in known)
+    report(where, "--abort", f"{arm}:{cycle}:{instance}")
+    assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).file).exists()
+    for asked, rule in (
+        ("production:99:1", "in no run has this instance"),
+        ("x", "must be ARM:CYCLE:"),
+    ):
+        refused = CliRunner().invoke(holdfast, ["report", str(where), "--abort", asked])
+        assert refused.exit_code != 0
+        assert rule in str(refused.exception or refused.output)
+
+
+def test_a_run_that_goes_on_can_be_reported(tmp_path: Path) -> None:
+    where = tmp_path / "run"
+    go(small("cycles=1"), where)
+    assert "1 of 1 cycles" in report(where)
+    go(small("cycles=3"), where)
+    assert "run: 3 cycles" in report(where)

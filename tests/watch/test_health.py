@@ -1,0 +1,122 @@
+import hashlib
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from orchestrator.cli import holdfast
+from orchestrator.commands.health import examine
+from orchestrator.journal.journal import commit
+from orchestrator.journal.record import ChunkInfo, FileRef
+from orchestrator.journal.run_folder import prepare
+from orchestrator.storage.lease import LeaseTiming, hold_lease
+from orchestrator.storage.local_store import LocalStore
+from orchestrator.watch.health import reasons
+from support.configs import config
+from support.records import outcome, record
+
+GOOD = tuple(outcome(i) for i in range(10))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path)
+
+
+def cycles(
+    store: LocalStore, count: int, every_s: float = 10.0, ended_s: float = 0.0, **changes: Any
+) -> None:
+    """Commit cycles, the last of which ended so many seconds ago."""
+    prepare(store, config())
+    for cycle in range(count):
+        age = ended_s + every_s * (count - cycle)
+        started = (datetime.now(UTC) - timedelta(seconds=age)).isoformat()
+        more = {"started": started, "timings": {"cycle": every_s}, "outcomes": GOOD, "model": (),
+                "chunk": ChunkInfo("toy", 100, 21, 0.51, {})}  # fmt: skip
+        commit(store, [record(arm, cycle, **(more | changes)) for arm in ("a", "b")])
+
+
+def why(store: LocalStore, *assignments: str) -> list[str]:
+    return reasons(
+        examine(store, config("source: toy\narms: [{name: a}, {name: b}]", *assignments))
+    )
+
+
+def test_a_run_that_is_driven_and_commits_is_well(store: LocalStore) -> None:
+    cycles(store, 5)
+    with hold_lease(store, lease=LeaseTiming(0.1)):
+        assert why(store) == []
+
+
+def test_a_champion_whose_file_is_altered_or_gone_is_told(store: LocalStore) -> None:
+    path, data = "models/b/cycle-000004.safetensors", b"vectors"
+    cycles(store, 5, model=(FileRef(path, hashlib.sha256(data).hexdigest(), len(data)),))
+    assert f"{path}: missing" in why(store, "cycles=5")
+    store.create(path, data)
+    assert not any(path in reason for reason in why(store, "cycles=5"))
+    (store.root / path).write_bytes(b"vectorS")
+    assert f"{path}: torn or altered: its checksum does not match" in why(store, "cycles=5")
+
+
+def test_a_complete_run_needs_no_driver(store: LocalStore) -> None:
+    cycles(store, 5, ended_s=1e6)
+    assert why(store, "cycles=5") == []
+    assert "nobody drives the run: it was ended in order" in why(store)[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ended_s": 300.0}, "no commit for 300 s, while a cycle usually takes 10 s"),
+        (
+            {"outcomes": (*GOOD[:7], *(outcome(i, "diverged") for i in (7, 8, 9)))},
+            "a: retained fraction 0.70 in its last hour, below 0.8",
+        ),
+        (
+            {"outcomes": (*GOOD[:9], outcome(9, "late"))},
+            "a: 0 failed and 5 late of 50 instances",
+        ),
+        ({"winner": None}, "a: no new champion in the last 3 cycles"),
+        (
+            {"served_logloss": 0.6},
+            "a: the served log-loss, 0.60000, is worse than that of a constant CTR, 0.51000",
+        ),
+        (
+            {"chunk": ChunkInfo("toy", 900, 21, 0.51, {"broken": 100})},
+            "a: 10.0% of the rows were broken and set aside",
+        ),
+    ],
+)
+def test_what_is_not_well_is_said(store: LocalStore, changes: dict[str, Any], reason: str) -> None:
+    cycles(store, 5, **changes)
+    with hold_lease(store, lease=LeaseTiming(0.1)):
+        found = [re.sub(r"for 30\d s", "for 300 s", line) for line in why(store)]
+    assert found[0] == reason
+    assert {line.split(": ")[-1] for line in found} == {reason.split(": ")[-1]}
+
+
+def test_damage_and_a_run_that_has_not_begun(store: LocalStore) -> None:
+    prepare(store, config())
+    with hold_lease(store, lease=LeaseTiming(0.1)):
+        assert why(store) == ["nothing is committed yet"]
+    cycles(store, 3)
+    (store.root / "journal/b/cycle-000001.json").write_bytes(b"torn")
+    assert "journal/b/cycle-000001.json: torn or altered: no whole record" in why(store)
+
+
+def test_the_command_fits_a_screen_and_tells_by_its_exit_code(store: LocalStore) -> None:
+    cycles(store, 5)
+    with hold_lease(store, lease=LeaseTiming(0.1)):
+        done = CliRunner().invoke(holdfast, ["health", str(store.root)])
+        assert done.exit_code == 0, done.output
+        assert done.output.splitlines()[0] == f"{store.uri}: well"
+        assert len(done.output.splitlines()) < 24
+    done = CliRunner().invoke(holdfast, ["health", str(store.root), "--json"])
+    assert done.exit_code == 3
+    told = json.loads(done.output)
+    assert (told["well"], told["working"]) == (False, False)
+    assert told["arms"]["a"]["retained_fraction"] == 1.0
