@@ -145,6 +145,7 @@ def made_up(seed: int, better: float) -> Finished:
     return Finished(trial, (InstanceCounts(100, 10), InstanceCounts(100, 1)))
 
 
+@pytest.mark.slow
 def test_a_test_is_run_once_and_gone_on_with(holdfast: Holdfast, tmp_path: Path) -> None:
     config, out = tmp_path / "ab.yaml", tmp_path / "out"
     config.write_text(SMALL.replace("seeds: [1, 2]", "seeds: [1]").replace("days: 2", "days: 1"))

@@ -72,6 +72,7 @@ def test_the_folder_follows_the_environment(
     assert fresh_cache_dir(ROOT, monkeypatch).parent == tmp_path / "holdfast"
 
 
+@pytest.mark.slow
 def test_two_processes_compile_at_once(tmp_path: Path, sources: Path) -> None:
     """Both end well with the same bits; a third, of the same code elsewhere, finds its kernels."""
 
@@ -95,6 +96,7 @@ def test_two_processes_compile_at_once(tmp_path: Path, sources: Path) -> None:
     assert sorted(int(out.split()[2]) for out, _ in answers) == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     """A second process that wants the lock waits until the first lets go."""
     script = (

@@ -146,6 +146,7 @@ def test_what_stands_after_the_resumed_cycle_is_set_aside(local: LocalStore) -> 
     assert len(local.names("set-aside/journal/b")) == 4
 
 
+@pytest.mark.slow
 def test_a_run_on_an_object_store_resumes_the_same(bucket: str) -> None:
     store = run_of(3, open_store(bucket))
     store.delete(model_path("b", 2))

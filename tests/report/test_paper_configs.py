@@ -1,5 +1,6 @@
 """The configs that reproduce the paper: read, and of the shape that the report looks for."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def config(name: str) -> RunConfig:
     return load_config(str(CONFIGS / f"{name}.yaml"))
 
 
+@cache
 def report_of(name: str) -> set[str]:
     """The charts of a short run of this config."""
     given = config(name)

@@ -40,6 +40,7 @@ def test_everything_stands_in_the_run_folder(day: Path) -> None:
     assert "<!doctype html>" in (day / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_again_is_the_same_and_replaces(day: Path, tmp_path: Path) -> None:
     for _ in range(2):
         assert report(str(day), "--out", str(tmp_path)).exit_code == 0
@@ -51,6 +52,7 @@ def test_again_is_the_same_and_replaces(day: Path, tmp_path: Path) -> None:
     ).read_bytes()
 
 
+@pytest.mark.slow
 def test_several_runs_side_by_side(day: Path, tmp_path: Path) -> None:
     given = simulated()
     for seed in (1, 2):
@@ -108,6 +110,7 @@ def test_an_unknown_arm_is_refused(day: Path) -> None:
     assert "no run has an arm 'nobody'" in str(done.exception)
 
 
+@pytest.mark.slow
 def test_a_run_on_object_storage_has_its_report_there(bucket: str) -> None:
     given = simulated()
     write_run(open_store(bucket), given, made_up_records(given, 30))
@@ -119,6 +122,7 @@ def test_a_run_on_object_storage_has_its_report_there(bucket: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_script_is_the_command(day: Path, tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "scripts" / "retained_fraction_report.py"
     command = [sys.executable, str(script), str(tmp_path / "none")]
@@ -129,6 +133,7 @@ def test_the_script_is_the_command(day: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_week_of_six_arms_is_small_and_takes_seconds(tmp_path: Path) -> None:
     names = ("l2", "none", "entropic", "euclidean", "projection", "naive")

@@ -21,6 +21,8 @@ from orchestrator.storage.local_store import LocalStore
 from support.small_run import SmallRun
 from trainer.scoring import score
 
+pytestmark = pytest.mark.slow
+
 USER = {"age": "25-34", "gender": "female", "device": "mobile"}
 ADS = [{"campaign": f"c{i}.0", "category": f"category-{i % 3}"} for i in range(5)]
 MAIN = [sys.executable, "-c", "from orchestrator.cli import main; main()"]

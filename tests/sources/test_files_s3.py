@@ -10,6 +10,8 @@ from moto.server import ThreadedMotoServer
 from divergence.errors import InputError
 from support.event_files import ads, all_events, csv_text, follow, jsonl_text, rows, source
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def options() -> Iterator[dict[str, Any]]:

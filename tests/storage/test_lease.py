@@ -25,7 +25,7 @@ QUICK = LeaseTiming(beat_s=0.05, silence_s=0.5)
 ELSEWHERE = {"host": "far", "place": "far away", "pid": 1, "begun": "1", "since": "noon"}
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "local":
         return open_store(str(tmp_path / "run"))

@@ -22,6 +22,8 @@ from support.configs import config
 from support.records import record
 from support.unsteady import Unsteady, unsteady
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def proxy(bucket: str, s3_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Unsteady]:

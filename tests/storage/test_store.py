@@ -12,7 +12,7 @@ from orchestrator.storage.open import open_store
 from orchestrator.storage.store import ConflictError, Store, read, sha256_of
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "local":
         yield open_store(str(tmp_path / "runs" / "first"))
