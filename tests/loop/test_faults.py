@@ -23,14 +23,24 @@ from trainer.outcome import Status
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
 
 
+IMPATIENT = small("cycles=2", "patience_s=0.5", "tries=2")
+
+
+@pytest.fixture(scope="module")
+def without_faults(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    folder = tmp_path_factory.mktemp("without")
+    go(IMPATIENT, folder)
+    return bits(folder, IMPATIENT)
+
+
 @pytest.mark.parametrize("kind", ["raise", "memory", "hang"])
-def test_an_instance_that_goes_wrong_once_is_tried_again(tmp_path: Path, kind: str) -> None:
-    config = small("cycles=2", "patience_s=0.5", "tries=2")
+def test_an_instance_that_goes_wrong_once_is_tried_again(
+    without_faults: dict[str, object], tmp_path: Path, kind: str
+) -> None:
     faults = tmp_path / "faults"
     faults.mkdir()
-    go(config, tmp_path / "with", trainer=faulty(faults, kind, [2], 1))
-    go(config, tmp_path / "without")
-    assert bits(tmp_path / "with", config) == bits(tmp_path / "without", config)
+    go(IMPATIENT, tmp_path / "run", trainer=faulty(faults, kind, [2], 1))
+    assert bits(tmp_path / "run", IMPATIENT) == without_faults
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """The same sources on object storage, through a real S3 API."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import fsspec
 import pytest
-from moto.server import ThreadedMotoServer
 
 from divergence.errors import InputError
 from support.event_files import ads, all_events, csv_text, follow, jsonl_text, rows, source
@@ -13,17 +11,9 @@ from support.event_files import ads, all_events, csv_text, follow, jsonl_text, r
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def options() -> Iterator[dict[str, Any]]:
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield {
-        "endpoint_url": f"http://{host}:{port}",
-        "key": "test",
-        "secret": "test",
-    }
-    server.stop()
+@pytest.fixture
+def options(s3_endpoint: str) -> dict[str, Any]:
+    return {"endpoint_url": s3_endpoint, "key": "test", "secret": "test"}
 
 
 @pytest.fixture
