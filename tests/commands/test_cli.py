@@ -10,7 +10,7 @@ from orchestrator.config.file import config_text, read_config
 from orchestrator.journal.journal import commit, record_path
 from orchestrator.journal.run_folder import prepare
 from orchestrator.storage.local_store import LocalStore
-from support.configs import MINIMAL, config
+from support.configs import MINIMAL, SMALL, config
 from support.records import record
 
 
@@ -77,6 +77,24 @@ def test_a_wrong_command_is_one_line_and_code_2(
     ran = holdfast(*arguments)
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
     assert ran.err.startswith(f"holdfast: {told}")
+
+
+def test_mistakes_in_a_run_are_one_line_and_code_2(holdfast: Holdfast, tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(SMALL)
+    for arguments, message in [
+        (["run", tmp_path / "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
+        (["run", config, "--set", "tries=0"], "tries: should be greater than or equal to 1"),
+        (["run", config, "--wrong"], "No such option"),
+        (["run", config, "--out", tmp_path / "no", "--resume"], "there is no run to resume"),
+        (
+            ["replay", tmp_path, "--cycle", "0", "--instance", "0"],
+            "is no run: it has no config.yaml",
+        ),
+    ]:
+        ran = holdfast(*map(str, arguments))
+        assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran.err
+        assert message in ran.err
 
 
 def test_help_and_version(holdfast: Holdfast) -> None:

@@ -1,6 +1,7 @@
 """A run end to end, and that what happens on the way does not change its bits."""
 
 import os
+import shutil
 import signal
 import threading
 from itertools import pairwise
@@ -20,18 +21,30 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def whole_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
-    assert go(small(), folder).ending is Ending.COMPLETE
-    return bits(folder, small())
-
-
-def test_a_run_commits_every_cycle_of_every_arm(tmp_path: Path) -> None:
     view = Heard()
-    ended = go(small(), tmp_path, view=view)
+    ended = go(small(), folder, view=view)
     assert (ended.ending, ended.cycle) == (Ending.COMPLETE, 4)
+    assert [r.cycle for r in view.records] == [0, 0, 1, 1, 2, 2, 3, 3]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(whole_folder: Path) -> dict[str, object]:
+    return bits(whole_folder, small())
+
+
+@pytest.fixture(scope="module")
+def three_cycles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("three")
+    go(small("cycles=3"), folder)
+    return folder
+
+
+def test_a_run_commits_every_cycle_of_every_arm(whole_folder: Path) -> None:
     for arm in ("production", "entropic"):
-        found = records(tmp_path, arm)
+        found = records(whole_folder, arm)
         assert [r.cycle for r in found] == [0, 1, 2, 3]
         assert found[0].served_logloss is None
         for before, after in pairwise(found):
@@ -45,15 +58,13 @@ def test_a_run_commits_every_cycle_of_every_arm(tmp_path: Path) -> None:
             assert count_outcomes(record).retained + count_outcomes(record).diverged == 6
             assert record.norms is not None
             assert record.norms.max_inf < 15
-    assert [r.cycle for r in view.records] == [0, 0, 1, 1, 2, 2, 3, 3]
     again = Heard()
-    assert go(small(), tmp_path, view=again).ending is Ending.COMPLETE
+    assert go(small(), whole_folder, view=again).ending is Ending.COMPLETE
     assert again.records == []
 
 
-def test_arms_draw_the_same(whole: dict[str, object], tmp_path: Path) -> None:
-    go(small("cycles=1"), tmp_path)
-    both = [records(tmp_path, arm)[0].outcomes for arm in ("production", "entropic")]
+def test_arms_draw_the_same(whole_folder: Path) -> None:
+    both = [records(whole_folder, arm)[0].outcomes for arm in ("production", "entropic")]
     for one, other in zip(*both, strict=True):
         assert (one.setting.eta0, one.setting.beta) == (other.setting.eta0, other.setting.beta)
 
@@ -80,8 +91,10 @@ def test_a_stopped_run_goes_on_bit_for_bit(whole: dict[str, object], tmp_path: P
 
 
 @pytest.mark.parametrize("what", ["journal/entropic", "models/production", "models/entropic"])
-def test_a_torn_file_costs_one_cycle(whole: dict[str, object], tmp_path: Path, what: str) -> None:
-    go(small("cycles=3"), tmp_path)
+def test_a_torn_file_costs_one_cycle(
+    whole: dict[str, object], three_cycles: Path, tmp_path: Path, what: str
+) -> None:
+    shutil.copytree(three_cycles, tmp_path, dirs_exist_ok=True)
     torn = sorted((tmp_path / what).iterdir())[-1]
     torn.write_bytes(torn.read_bytes()[:-9])
     view = Heard()
