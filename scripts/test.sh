@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
 # The report's page is tested in a real browser.
-if [[ "$*" != *"not slow"* ]] && ! command -v chromedriver >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+if [[ "$*" != *"not slow"* ]] && ! command -v chromedriver >/dev/null &&
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get -qq update && apt-get -qq install -y chromium chromium-driver fonts-dejavu-core >/dev/null
 fi
 .venv/bin/ruff format --check .

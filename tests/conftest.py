@@ -1,4 +1,4 @@
-"""What all tests share: Ray's settings, which it reads when first imported, and an S3 API."""
+"""What all tests share: settings of Ray, which it reads when first imported, and fixtures."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from support.toy_source import ToySource
 
 local_environment()
 
-# Shared machines stall: time is no property of ours.
+# Shared machines stall, so a slow example is not a failure.
 settings.register_profile(
     "patient",
     deadline=None,
