@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,10 @@ from orchestrator.journal.record import ChunkInfo, CycleRecord  # noqa: E402
 from orchestrator.journal.run_folder import prepare  # noqa: E402
 from orchestrator.loop.arm_state import ArmState, Plan  # noqa: E402
 from orchestrator.loop.committer import Committer, PendingCommit  # noqa: E402
+from orchestrator.loop.prefetch import PreparedChunk  # noqa: E402
 from orchestrator.loop.run import run  # noqa: E402
-from orchestrator.pool.ray_start import cores, started_ray  # noqa: E402
+from orchestrator.pool.ray_pool import RayPool, RetryPolicy  # noqa: E402
+from orchestrator.pool.ray_start import local_cores, started_ray  # noqa: E402
 from orchestrator.search.sampler import SearchState, draw, generator  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.storage.open import open_store  # noqa: E402
@@ -107,7 +110,11 @@ def events_for(seconds: float) -> int:
     config = config_of(20_000, 1)
     line, job = line_of(config)
     (chunk,) = chunks_of(config)
-    start, rule, room = line.gather(0, chunk).tables, kernel_rule(line.arm.rule, SETTING), Buffers()
+    start, rule, room = (
+        line.gather(0, chunk).tables,
+        kernel_rule(line.config.rule, SETTING),
+        Buffers(),
+    )
     took = min(
         train(job, chunk, start, SETTING, rule, buffers=room).outcome.seconds for _ in range(8)
     )
@@ -118,7 +125,8 @@ def loop(config: RunConfig, folder: str, view: Records | None = None) -> tuple[f
     """(wall, kernel, kernel of one instance) seconds of all cycles but the first."""
     view = view or Records()
     store = open_store(folder)
-    run(config, store, prepare(store, config), view, cores())
+    make_pool = partial(RayPool, size=local_cores, policy=RetryPolicy(3, 30))
+    run(config, store, prepare(store, config), [view.show], make_pool)
     after = view.records[1:]
     begin, last = (datetime.fromisoformat(r.started).timestamp() for r in (after[0], after[-1]))
     wall = last - begin + after[-1].timings["cycle"]
@@ -128,16 +136,16 @@ def loop(config: RunConfig, folder: str, view: Records | None = None) -> tuple[f
 
 
 def efficiency() -> list[Row]:
-    """Kernel seconds over cores times wall seconds, several times in one Ray."""
+    """Kernel seconds over local_cores times wall seconds, several times in one Ray."""
     rows = []
-    with started_ray(None, cores(), verbose=False):
+    with started_ray(None, local_cores(), verbose=False):
         for target, cycles, least in ((0.1, 6, 0.95), (0.01, 40, 0.90)):
             shares, eaches = [], []
             for _ in range(ROUNDS):
                 config = config_of(events_for(target), cycles)
                 with tempfile.TemporaryDirectory() as folder:
                     wall, kernel, each = loop(config, folder)
-                shares.append(kernel / (cores() * wall))
+                shares.append(kernel / (local_cores() * wall))
                 eaches.append(each)
             each_ms = np.median(eaches) * 1e3
             what = f"efficiency, {INSTANCES} instances of {each_ms:.0f} ms a cycle"
@@ -183,10 +191,12 @@ class Alternating(Records):
         line, job = line_of(config)
         chunks = chunks_of(config)
         draws = [draw(config, cycle, generator(config.seed, cycle)) for cycle in range(len(chunks))]
-        plans = [line.plan(c, chunk, draws[c], None) for c, chunk in enumerate(chunks)]
+        info = ChunkInfo("bench", 0, 0, 0.0, {})
+        prepared = [PreparedChunk(c, info, chunk, chunk) for c, chunk in enumerate(chunks)]
+        plans = [line.plan(each, draws[each.cycle], None) for each in prepared]
         _load(job, chunks, plans)
         _pool_train((0, 0))
-        self._pool, self._since = get_context("fork").Pool(cores()), 0.0
+        self._pool, self._since = get_context("fork").Pool(local_cores()), 0.0
         self.ours: list[float] = []
         self.theirs: list[float] = []
 
@@ -210,7 +220,7 @@ def against_pool() -> list[Row]:
     ratios, each = [], 0.0
     for _ in range(ROUNDS):
         view, folder = Alternating(config), tempfile.TemporaryDirectory()
-        with folder as where, started_ray(None, cores(), verbose=False), view:
+        with folder as where, started_ray(None, local_cores(), verbose=False), view:
             _, _, each = loop(config, where, view)
         assert len(view.ours) == CYCLES + 3  # one a cycle, and two at the end: none waited for it
         cycles = slice(1, CYCLES + 1)
@@ -228,7 +238,7 @@ def against_tune() -> list[Row]:
     config = config_of(events_for(0.05), CYCLES + 1)
     line, job = line_of(config)
     chunks = chunks_of(config)[1:]
-    with tempfile.TemporaryDirectory() as folder, started_ray(None, cores(), verbose=False):
+    with tempfile.TemporaryDirectory() as folder, started_ray(None, local_cores(), verbose=False):
         ours, _, each = loop(config, folder)
         theirs = population(job, chunks, line, INSTANCES)
     what = f"Ray Tune PBT / loop, {CYCLES} cycles of {INSTANCES} instances of {each * 1e3:.0f} ms"
@@ -245,22 +255,20 @@ def grown(config: RunConfig, vectors: int, folder: str) -> None:
     line, _ = line_of(config)
     (chunk, *_) = chunks_of(config)
     rows = line.gather(0, chunk)
-    line.take_over(0, chunk, rows, rows.tables)
+    line.promote(0, chunk, rows, rows.tables)
     side = line.model.ad
     at = side.insert((len(line.model.config.spec.user), f"old-{i}") for i in range(vectors))
     side.rows[at, 0, :1] = 0.01
     side.touch(at, 0)
-    committer = Committer(store, config.retention)
-    line.crowned = True
     record = CycleRecord(
-        driver="bench", config_hash=config_hash(config), seed=config.seed, arm=line.arm.name,
+        driver="bench", config_hash=config_hash(config), seed=config.seed, arm=line.name,
         cycle=start.cycle, started=datetime.now(UTC).isoformat(),
         chunk=ChunkInfo("bench", len(chunk), 0, 0.0, {}), outcomes=(), winner=None, model=(),
         served_logloss=None, norms=None, caution=0, search=SearchState(), timings={},
     )  # fmt: skip
     changes = Changes(line.model.cycle, np.zeros(0, np.int64), at)
-    committer.take([PendingCommit(line, record, changes)])
-    committer.wait()
+    with Committer(store, config.retention) as committer:
+        committer.hand_over([PendingCommit(line, record, changes)])
 
 
 def size() -> list[Row]:
@@ -270,7 +278,7 @@ def size() -> list[Row]:
         config = config_of(events_for(0.02), 12, "model={overlap: 1, alone: 1}")
         with tempfile.TemporaryDirectory() as folder:
             grown(config, vectors, folder)
-            with started_ray(None, cores(), verbose=False):
+            with started_ray(None, local_cores(), verbose=False):
                 wall, kernel, _ = loop(config, folder)
         seconds[vectors] = wall / kernel  # the machine's mood cancels out
     ratio = seconds[5_000_000] / seconds[50_000]
@@ -292,7 +300,7 @@ def main() -> None:
 
 def table(parts: dict[str, Callable[[], list[Row]]]) -> None:
     """Measure and print."""
-    print(f"{platform.processor() or platform.machine()}, {cores()} cores, "
+    print(f"{platform.processor() or platform.machine()}, {local_cores()} local_cores, "
           f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}\n")  # fmt: skip
     print("| what | measured | wanted |\n|---|---|---|")
     for name, part in parts.items():

@@ -24,10 +24,10 @@ import ray  # noqa: E402
 from readme import Tee, replace_section  # noqa: E402
 from virtual_ray import Costs, VirtualRay  # noqa: E402
 
-from orchestrator.pool import actors, dispatch, handle, pool  # noqa: E402
+from orchestrator.pool import actors, dispatch, handle, ray_pool  # noqa: E402
 from orchestrator.pool.messages import Batch, BatchReply, Task  # noqa: E402
-from orchestrator.pool.pool import Pool, RetryPolicy  # noqa: E402
 from orchestrator.pool.progress import ArmProgress, Pace  # noqa: E402
+from orchestrator.pool.ray_pool import RayPool, RetryPolicy  # noqa: E402
 from orchestrator.pool.ray_start import started_ray  # noqa: E402
 from orchestrator.pool.trainer_actor import TrainerActor  # noqa: E402
 from trainer.outcome import Outcome, Status  # noqa: E402
@@ -119,10 +119,11 @@ def a_round(instances: int) -> ArmProgress:
 
 def real_cycle() -> None:
     """Thousands of instances through a real Ray, against the time they sleep."""
-    with closing(Pool(None, (), REAL_ACTORS, RetryPolicy(3, 30), Sleeper)) as few:  # type: ignore[arg-type]
-        few.wait_until_up()
+    with closing(RayPool(None, (), lambda: REAL_ACTORS, RetryPolicy(3, 30), Sleeper)) as few:  # type: ignore[arg-type]
+        few.wait_until_ready()
         began, cpu = time.perf_counter(), time.process_time()
-        (result,) = few.train([a_round(REAL_INSTANCES)])
+        few.start([a_round(REAL_INSTANCES)])
+        (result,) = few.results()
         took, cpu = time.perf_counter() - began, time.process_time() - cpu
     assert len(result.outcomes) == REAL_INSTANCES
     ideal = REAL_INSTANCES * REAL_S / REAL_ACTORS
@@ -135,10 +136,11 @@ def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) ->
     cores = nodes * CORES
     virtual = VirtualRay(costs, instance_s, export_s=0.1)
     with under_the_pool(virtual):
-        many = Pool(None, (), cores, RetryPolicy(3, 1e6))  # type: ignore[arg-type]
-        many.wait_until_up()
+        many = RayPool(None, (), lambda: cores, RetryPolicy(3, 1e6))  # type: ignore[arg-type]
+        many.wait_until_ready()
         began, idle = virtual.clock.monotonic(), virtual.clock.skipped
-        (result,) = many.train([a_round(cores * per_core)])
+        many.start([a_round(cores * per_core)])
+        (result,) = many.results()
         took = virtual.clock.monotonic() - began
         busy = took - (virtual.clock.skipped - idle)
     assert len(result.outcomes) == cores * per_core
@@ -159,9 +161,9 @@ def under_the_pool(virtual: VirtualRay) -> Iterator[None]:
 
 
 def _put_under(some_ray: Any, clock: Any) -> None:
-    for module in (pool, actors):
+    for module in (ray_pool, actors):
         module.ray = some_ray  # type: ignore[attr-defined]
-    for module in (pool, actors, dispatch, handle):
+    for module in (ray_pool, actors, dispatch, handle):
         module.time = clock  # type: ignore[attr-defined]
 
 

@@ -59,7 +59,7 @@ class Trial(tune.Trainable):
 def population(job: Job, chunks: list[Chunk], line: ArmState, size: int) -> float:
     """Wall seconds of as many steps as there are chunks, by a population of this size."""
     starts = [line.gather(cycle, chunk).tables for cycle, chunk in enumerate(chunks)]
-    rule = kernel_rule(line.arm.rule, Setting(0.3, 3.0, 0.5, lam=1e-3))
+    rule = kernel_rule(line.config.rule, Setting(0.3, 3.0, 0.5, lam=1e-3))
     what = (job, chunks, starts, rule)  # Tune puts it in the object store
     scheduler = PopulationBasedTraining(
         time_attr="training_iteration",

@@ -149,14 +149,14 @@ class _Past:
             return
         chunk = self.chunk(record)
         start = line.gather(record.cycle, chunk)
-        rule = kernel_rule(line.arm.rule, won.setting)
+        rule = kernel_rule(line.config.rule, won.setting)
         trained = train(self.job, chunk, start.tables, won.setting, rule)
         if not _same(won, trained.outcome):
             raise InputError(
-                f"cycle {record.cycle} of {line.arm.name}: its winner comes out otherwise when "
+                f"cycle {record.cycle} of {line.name}: its winner comes out otherwise when "
                 "trained again: the run was made by another version"
             )
-        line.take_over(record.cycle, chunk, start, trained.tables)
+        line.promote(record.cycle, chunk, start, trained.tables)
 
     def _has_files(self, arm: str, cycle: int) -> bool:
         try:

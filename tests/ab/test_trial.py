@@ -86,7 +86,7 @@ def test_arms_learn_from_their_own_traffic_or_from_all(monkeypatch: pytest.Monke
     seen: dict[str, list[int]] = {"production": [], "entropic": []}
 
     def learn(self: Tuner, cycle: int, events: object) -> None:
-        seen[self.line.arm.name].append(len(events))  # type: ignore[arg-type]
+        seen[self.state.name].append(len(events))  # type: ignore[arg-type]
 
     monkeypatch.setattr(Tuner, "learn", learn)
     for traffic in ("own", "pooled"):

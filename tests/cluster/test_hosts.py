@@ -148,7 +148,7 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
         assert refused.wait(120) == 2, told(cluster, name)
         said = told(cluster, name).splitlines()
         assert said[-1].startswith(f"holdfast: --address {cluster.address}: no Ray cluster answers")
-        assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?" in said[-1]
+        assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) the cluster's?" in said[-1]
         assert not any("Traceback" in line for line in said)
     six_cycles_after(cluster, cluster.kill_head)
     cycles = train_until_whole(cluster)

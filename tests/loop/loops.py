@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from orchestrator.config.file import read_config
@@ -14,6 +15,7 @@ from orchestrator.journal.record import CycleRecord, without_clock
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import Ended, run
 from orchestrator.pool.messages import Task
+from orchestrator.pool.ray_pool import RayPool, RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store, read
@@ -71,7 +73,12 @@ def go(
 ) -> Ended:
     store = open_store(str(where))
     start = prepare(store, config)
-    return run(config, store, start, view or Heard(), actors, stop=stop, trainer=trainer)
+    view = view or Heard()
+    for message in start.messages:
+        view.say(message)
+    policy = RetryPolicy(config.tries, config.patience_s)
+    make_pool = partial(RayPool, size=lambda: actors, policy=policy, trainer=trainer)
+    return run(config, store, start, [view.show], make_pool, stop)
 
 
 def records(where: Path | str, arm: str) -> list[CycleRecord]:

@@ -1,5 +1,6 @@
 """A real run publishes its champions, and goes on with it after a stop."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from orchestrator.config.schema import PublishConfig
 from orchestrator.journal.models import read_model
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
-from orchestrator.publish.background import publishing
+from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import open_origin
 from orchestrator.publish.place import newest_version, numbers, version_path
@@ -24,8 +26,12 @@ def go_on(folder: Path, cycles: int) -> Heard:
     config = small(f"cycles={cycles}", f"publish={{to: {place}, arm: entropic}}")
     store, heard = open_store(str(folder / "run")), Heard()
     start = prepare(store, config)
-    with publishing(heard, config, store, start.records.values()) as view:
-        run(config, store, start, view, 2)
+    assert config.publish is not None
+    publisher = open_publisher(config, config.publish, store)
+    make_pool = partial(RayPool, size=lambda: 2, policy=RetryPolicy(3, 30))
+    with BackgroundPublisher(publisher, heard.say) as background:
+        background.offer(start.records.values())
+        run(config, store, start, [heard.show, background.offer], make_pool)
     return heard
 
 

@@ -138,14 +138,10 @@ def commit_cycle(store: Store, given: RunConfig, cycle: int) -> None:
     lines = open_arms(given, model_config(given, spec), store, {})
     sealed = []
     for line in lines.values():
-        line.crowned = True  # its model is not in its files yet
-        sealed.append(PendingCommit(line, record(line.arm.name, cycle, model=(), norms=None), None))
-    committer = Committer(store, Retention(keep_last=1))
-    try:
-        committer.take(sealed)
-        committer.wait()
-    finally:
-        committer.close()
+        line.has_champion = True  # its model is not in its files yet
+        sealed.append(PendingCommit(line, record(line.name, cycle, model=(), norms=None), None))
+    with Committer(store, Retention(keep_last=1)) as committer:
+        committer.hand_over(sealed)
 
 
 def test_a_commit_interrupted_at_every_step(bucket: str) -> None:

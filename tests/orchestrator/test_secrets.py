@@ -43,7 +43,7 @@ def test_a_config_s_secrets_are_used_but_not_written(tmp_path: Path) -> None:
 
 
 def test_logs_are_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = logging.getLogger("orchestrator.pool.pool")
+    log = logging.getLogger("orchestrator.pool.ray_pool")
     with logging_to(str(tmp_path / "log")):
         log.info("a trainer process is lost: %s", "it\nhung")
     log.info("not this")

@@ -50,7 +50,7 @@ def test_parquet_holds_all_that_a_score_needs(
     run: SmallRun, scorer: Scorer, catalogue: Path, tmp_path: Path
 ) -> None:
     """Composed here by the letter of DESIGN: pairs of user features, then what stands alone."""
-    model, version = run.line.model, scorer.current.version
+    model, version = run.model, scorer.current.version
     out = tmp_path / "out"
     ads = whole_ads(model, str(catalogue), "id")
     assert len(export_parquet(model, version, Output(str(out)), ads)) == 4
@@ -82,8 +82,8 @@ def test_vespa_ranks_as_the_scorer_does(
 ) -> None:
     """No Vespa is here: the schema's own expression is evaluated on the feed's own documents."""
     out = tmp_path / "app"
-    ads = whole_ads(run.line.model, str(catalogue), "id")
-    export_vespa(run.line.model, scorer.current.version, Output(str(out)), ads)
+    ads = whole_ads(run.model, str(catalogue), "id")
+    export_vespa(run.model, scorer.current.version, Output(str(out)), ads)
     schema = Schema((out / "schemas/holdfast_ad.sd").read_text())
     assert schema.name == "holdfast_ad"
     vector, bias, version = scorer.user_vector(USER)
@@ -113,13 +113,13 @@ def test_ids_must_tell_ads_apart(
 ) -> None:
     pq.write_table(pa.Table.from_pylist([*ADS, ADS[0] | {"id": "b"} | change]), catalogue)
     with pytest.raises(InputError, match=re.escape(told)):
-        whole_ads(run.line.model, str(catalogue), "id")
+        whole_ads(run.model, str(catalogue), "id")
 
 
 def test_what_is_wrong_with_a_catalogue_is_told(
     run: SmallRun, scorer: Scorer, catalogue: Path, tmp_path: Path
 ) -> None:
-    model = run.line.model
+    model = run.model
     with pytest.raises(InputError, match="has no column 'key'"):
         whole_ads(model, str(catalogue), "key")
     pq.write_table(pa.Table.from_pylist(ADS).drop_columns(["category"]), catalogue)
@@ -136,8 +136,8 @@ def test_what_is_wrong_with_a_catalogue_is_told(
 
 
 def _vector(run: SmallRun, value: str) -> np.ndarray:
-    side = run.line.model.ad
-    return side.rows[side.index[4, value], 0, : run.line.model.shape.ad]
+    side = run.model.ad
+    return side.rows[side.index[4, value], 0, : run.model.shape.ad]
 
 
 class Schema:

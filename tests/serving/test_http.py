@@ -86,7 +86,7 @@ def test_one_user_with_many_ads(served: Served) -> None:
     assert status == 200
     assert (answer["version"], answer["cycle"]) == (1, 0)
     table = pa.Table.from_pylist([USER | ad for ad in ADS])
-    assert answer["pctr"] == pytest.approx(score(served.run.line.model, table), rel=2e-6)
+    assert answer["pctr"] == pytest.approx(score(served.run.model, table), rel=2e-6)
 
 
 def test_a_batch_is_answered_as_single_requests_are(served: Served) -> None:
@@ -101,7 +101,7 @@ def test_a_batch_is_answered_as_single_requests_are(served: Served) -> None:
 
 def test_the_users_vector_for_other_engines(served: Served) -> None:
     status, answer = served.ask("POST", "/v1/user-vector", {"user": USER})
-    model = served.run.line.model
+    model = served.run.model
     assert status == 200
     assert len(answer["vector"]) == model.shape.ad
     assert answer["bias"] == model.bias[0]

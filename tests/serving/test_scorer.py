@@ -137,7 +137,7 @@ def test_a_newer_champion_is_swapped_in(run: SmallRun, tmp_path: Path) -> None:
     assert (first.version.number, second.version.number) == (1, 2)
     assert second.pctr[0] == second.pctr[1] != first.pctr[0]
     row = {k: [v] for k, v in (USER | AD).items()}
-    np.testing.assert_allclose(second.pctr[:1], score(run.line.model, pa.table(row)), rtol=2e-6)
+    np.testing.assert_allclose(second.pctr[:1], score(run.model, pa.table(row)), rtol=2e-6)
     assert scorer.watch.swaps == 2
     assert scorer.age_s >= 0
 
