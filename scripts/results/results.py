@@ -1,4 +1,4 @@
-"""Puts the outcome of `scripts/reproduce.py` into the README: claims, verdicts, pictures.
+"""Writes the outcome of `reproduce.py` to the results page: claims, verdicts, pictures.
 
 Verdicts and numbers come from the runs. The explanations below were written after the runs, by
 people who looked at them; each is shown only where the claim did not agree.
@@ -10,8 +10,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-from readme import ROOT, replace_section
-from reproduce import EXPERIMENTS, SEEDS, planned
 
 from divergence.errors import InputError
 from orchestrator.report.chart import Chart
@@ -22,13 +20,15 @@ from orchestrator.report.sections.retained import HEAVY
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Verdict, over_runs
 from orchestrator.report.write import Report, compute
+from scripts.results.readme import RESULTS, replace_block
+from scripts.results.reproduce import EXPERIMENTS, SEEDS, planned
 
-PICTURES = Path("scripts/results")
+PICTURES = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section of an experiment's report, with what of it the README shows."""
+    """A section of an experiment's report, and what the results page shows of it."""
 
     experiment: str
     section: str
@@ -127,10 +127,10 @@ PARTS = (
 @click.command()
 @click.argument("runs", default="runs/paper", type=click.Path(path_type=Path))
 def main(runs: Path) -> None:
-    """Regenerate the README's results from RUNS, the folder of scripts/reproduce.py."""
+    """Write scripts/results/README.md from RUNS, the folder of scripts/results/reproduce.py."""
     reports = {one.name: _report(runs, one.name) for one in EXPERIMENTS}
-    text = [line for part in PARTS for line in _told(part, reports[part.experiment])]
-    replace_section("results", "\n".join(text))
+    text = [line for part in PARTS for line in _lines(part, reports[part.experiment])]
+    replace_block(RESULTS, "results", "\n".join(text))
 
 
 def _report(folder: Path, experiment: str) -> Report | None:
@@ -143,7 +143,7 @@ def _report(folder: Path, experiment: str) -> Report | None:
         raise click.ClickException(str(error)) from None
 
 
-def _told(part: Part, report: Report | None) -> Iterator[str]:
+def _lines(part: Part, report: Report | None) -> Iterator[str]:
     section = _section(part, report)
     yield f"#### {part.heading}\n"
     if report is None or section is None:
@@ -169,9 +169,8 @@ def _told(part: Part, report: Report | None) -> Iterator[str]:
     chart = next((c for c in section.charts if c.key == part.chart), None)
     if chart is not None:
         path = PICTURES / f"{part.experiment}-{chart.key}.svg"
-        (ROOT / path).parent.mkdir(exist_ok=True)
-        (ROOT / path).write_bytes(svg(_first_seed(chart)))
-        yield f"![{chart.title}]({path.as_posix()})\n"
+        path.write_bytes(svg(_first_seed(chart)))
+        yield f"![{chart.title}]({path.name})\n"
 
 
 def _by_rule(study: Study) -> ReportTable:
@@ -200,7 +199,7 @@ def _section(part: Part, report: Report | None) -> Section | None:
 
 
 def _first_seed(chart: Chart) -> Chart:
-    """The panels of the first seed's runs: the README has room for no more."""
+    """The panels of the first seed's runs: the page has no room for more."""
     first = [p for p in chart.panels if p.title.partition(":")[0].endswith("-1")]
     return replace(chart, panels=tuple(first)) if first else chart
 

@@ -1,5 +1,7 @@
 """The cycle loop against its own kernels, a process pool, Ray Tune, and a larger model.
 
+    .venv/bin/python scripts/bench/loop.py [PART ...] [--readme]
+
 Every figure is a ratio of two things measured in this run. Prints a Markdown table.
 Parts: efficiency, pool, tune, size (default: all).
 """
@@ -15,20 +17,15 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from readme import Tee, replace_section
 
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import RunConfig, config_hash
 from orchestrator.pool.ray_env import local_environment
 
 local_environment()
-os.environ["PYTHONPATH"] = os.pathsep.join(  # Tune's workers import bench_tune
-    [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-)
 
 from orchestrator.config.rules import kernel_rule  # noqa: E402
 from orchestrator.journal.models import model_config  # noqa: E402
@@ -41,6 +38,7 @@ from orchestrator.pool.ray_start import cores, started_ray  # noqa: E402
 from orchestrator.search.sampler import SearchState, draw, generator  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.storage.open import open_store  # noqa: E402
+from scripts.results.readme import BENCH, Tee, replace_block  # noqa: E402
 from trainer.chunk import Chunk, compile_chunk  # noqa: E402
 from trainer.instance import Buffers, Job, train  # noqa: E402
 from trainer.model import Changes, Model  # noqa: E402
@@ -223,7 +221,7 @@ def against_pool() -> list[Row]:
 
 def against_tune() -> list[Row]:
     """Ray Tune's population-based training over the loop, on the same trainer and chunks."""
-    from bench_tune import population  # Tune may be missing
+    from scripts.bench.tune import population  # Tune may be missing
 
     config = config_of(events_for(0.05), CYCLES + 1)
     line, job = line_of(config)
@@ -282,12 +280,12 @@ def main() -> None:
     parts = {"efficiency": efficiency, "pool": against_pool, "tune": against_tune, "size": size}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
-    parser.add_argument("--readme", action="store_true", help="write the table to the README")
+    parser.add_argument("--readme", action="store_true", help=f"write the table to {BENCH}")
     options, printed = parser.parse_args(), io.StringIO()
     with redirect_stdout(Tee(printed) if options.readme else sys.stdout):
         table({name: parts[name] for name in options.part or parts})
     if options.readme:
-        replace_section("bench_loop", printed.getvalue())
+        replace_block(BENCH, "loop", printed.getvalue())
 
 
 def table(parts: dict[str, Callable[[], list[Row]]]) -> None:

@@ -102,7 +102,7 @@ class VirtualRay:
 
     def remote(self, **_: Any) -> Callable[[Any], Any]:
         """Make a class an actor."""
-        return lambda _: Method(lambda *_: Handle(self))  # type: ignore[arg-type, return-value]
+        return lambda _: Method(lambda *_: Handle(self))  # type: ignore[arg-type]
 
     def put(self, value: Any) -> Any:
         """Keep a value."""
