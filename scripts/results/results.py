@@ -1,7 +1,7 @@
 """Writes the outcome of `reproduce.py` to the results page: claims, verdicts, pictures.
 
-Verdicts and numbers come from the runs. The explanations below were written after the runs, by
-people who looked at them; each is shown only where the claim did not agree.
+Verdicts and numbers come from the runs. The explanations below were written by hand after the runs;
+each is shown only where the claim did not agree.
 """
 
 from collections.abc import Iterator
@@ -38,67 +38,74 @@ class Part:
     explanation: str = ""
 
 
-UNFELT = (
-    "log-loss here hardly depends on how vectors are held: the search below finds it the same from "
-    "k = 0.03 to 10. The largest mean square of a champion's vectors is 0.05 to 0.09, about the "
-    "bound that the entropic arms run with (0.074: k = 0.1, where ρ₀ is 0.74), so that of a model "
-    "that wins only the few largest vectors are held, and selection has removed the hot settings "
-    "in both arms."
-)
 PARTS = (
     Part(
         "week",
         "retained",
         "A week of cycles",
         chart="retained",
-        explanation="how many are lost is a matter of how far from the champion one draws, which "
-        "the paper does not tell, and of how near to the edge of stability the champion "
-        "lives: ours live well inside. What does show, with every seed, is the direction: entropic "
-        "loses about a third of what production loses.",
+        explanation="how many instances are lost depends on how far from the champion the "
+        "search draws, which the paper does not say, and on how close the champion is to the "
+        "edge of stability: ours stay well inside it. The direction is the same with every "
+        "seed: entropic loses about a third of what production loses.",
     ),
     Part(
         "wide",
         "retained",
         "The same with wider draws (eta0 times or divided by up to 30)",
         chart="retained",
-        explanation="wider draws cost both arms more instances, entropic less than half of "
-        "production's. Settings hot enough to blow up within the first steps of a chunk are lost "
-        "under any penalty, however fast it rises. A market in which production often loses a "
-        "fifth must be hotter than this one, or be searched by hotter settings still.",
+        explanation="wider draws cost both arms more instances, but entropic less than half "
+        "as many as production. Settings so aggressive that they blow up in the first steps "
+        "of a chunk are lost under any penalty, however fast it rises. A market in which "
+        "production often loses a fifth must be more volatile than this one, or be searched "
+        "with even more aggressive settings.",
     ),
     Part(
         "week",
         "norms",
         "How large the vectors become",
-        explanation="in the calm market, whose ads and tastes last, production's largest vectors "
-        "grow to twice entropic's. In the stormy one they are gone sooner, and the difference is "
-        "smaller than what one seed's week can tell.",
+        explanation="in the calm market, where ads and tastes last, production's largest "
+        "vectors grow to twice the size of entropic's. In the stormy market vectors disappear "
+        "sooner, and the difference is too small to measure in one week of one seed.",
     ),
     Part(
         "lift",
         "lift",
         "Two weeks of lift",
         chart="lift",
-        explanation="the mean lift is above zero in every run, in the calm market with its whole "
-        "interval, and larger there, where production's vectors grow larger, too. What mostly "
-        'fails is "consistently", which we take as nine tenths of the time.',
+        explanation="the mean lift is above zero in every run. In the calm market the entire "
+        "interval is, and the lift is larger; that is also where production's vectors grow "
+        'larger. What mostly fails is "consistently", which we define as nine tenths of the '
+        "time.",
     ),
     Part(
         "duel",
         "entropic-euclidean",
         "Entropic against Euclidean",
-        explanation="with an implicit step, a floor under the price and its best step size, "
-        "Euclidean ascent holds the same settings about as well, and norms somewhat better.",
+        explanation="with an implicit step, a floor under the multiplier and its best step "
+        "size, Euclidean ascent keeps the same settings alive about as well, and keeps norms "
+        "somewhat lower.",
     ),
-    Part("rho", "bound", "The bound and its k", chart="k-search", explanation=UNFELT),
+    Part(
+        "rho",
+        "bound",
+        "The bound and its k",
+        chart="k-search",
+        explanation="log-loss here hardly depends on how vectors are bounded: the search "
+        "below finds the same log-loss from k = 0.03 to 10. The largest mean square of a "
+        "champion's vectors is 0.05 to 0.09, about the bound that the entropic arms use "
+        "(0.074: k = 0.1 and ρ₀ = 0.74). So in a winning model only the few largest vectors "
+        "are held, and in both arms selection has already removed the aggressive settings.",
+    ),
     Part(
         "rules",
         "rules",
         "Every rule",
-        explanation="one day with 16 instances tells differences of about two points. What it does "
-        "tell: the paper's rule as it is printed does what `none` does, since its price never "
-        "rises far enough in a cycle; with an implicit step and a floor it works. Projection, "
-        "max-norm and clippy, which are simpler, retain everything at no worse a log-loss.",
+        explanation="one day with 16 instances shows differences of about two points or more. "
+        "What it does show: the paper's rule as printed behaves like `none`, because its "
+        "multiplier never rises far enough within a cycle; with an implicit step and a floor "
+        "it works. Projection, max-norm and clippy are simpler, and retain everything at no "
+        "worse a log-loss.",
     ),
     Part(
         "map",
@@ -111,15 +118,15 @@ PARTS = (
         "movielens",
         "retained",
         "MovieLens 100K",
-        explanation="on real events the effect is larger than on simulated ones, but 48 cycles "
-        "are too few to tell what happens rarely.",
+        explanation="the effect is larger on real events than on simulated ones, but 48 "
+        "cycles are too few to measure what happens rarely.",
     ),
     Part(
         "movielens",
         "lift",
         "MovieLens 100K: lift",
-        explanation="48 cycles cannot tell a difference of a percent; that the curve is above "
-        "zero only half of the time is what decides.",
+        explanation="48 cycles are too few to show a difference of one percent; the verdict "
+        "follows from the curve, which is above zero only half of the time.",
     ),
 )
 
@@ -145,7 +152,7 @@ def _report(folder: Path, experiment: str) -> Report | None:
 
 def _lines(part: Part, report: Report | None) -> Iterator[str]:
     section = _section(part, report)
-    yield f"#### {part.heading}\n"
+    yield f"### {part.heading}\n"
     if report is None or section is None:
         yield "Not run yet.\n"
         return
@@ -189,7 +196,7 @@ def _by_rule(study: Study) -> ReportTable:
         spread = f"{min(lifts):+.2f} to {max(lifts):+.2f}" if any(lifts) else "-"
         rows.append((Cell(arm), *(Cell(f"{mean:.1%}") for mean in means), Cell(spread)))
     columns = ("arm", "retained", "useful", "cycles losing > 20%", "lift over production, %")
-    note = "Means over the seeds, on the cycles that all arms share; of lifts, least and largest."
+    note = "Means over the seeds, on the cycles that all arms share; lifts: smallest and largest."
     return ReportTable("", columns, tuple(rows), note)
 
 
