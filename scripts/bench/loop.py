@@ -101,7 +101,7 @@ def line_of(config: RunConfig) -> tuple[ArmState, Job]:
 
 
 def events_for(seconds: float) -> int:
-    """How many events an instance trains on in so many seconds, here and now."""
+    """How many events an instance trains on in this many seconds, on this machine now."""
     config = config_of(20_000, 1)
     line, job = line_of(config)
     (chunk,) = chunks_of(config)
@@ -170,7 +170,7 @@ def _pool_train(task: tuple[int, int]) -> float:
 
 
 class Alternating(Records):
-    """After each cycle of the loop, the same kernels in a bare process pool: the same mood.
+    """After each cycle of the loop, the same kernels in a bare process pool, at the same load.
 
     A pool without models, journal or faults; chunks and rows are in its processes from the start.
     Ray is up meanwhile, and idle.
@@ -203,7 +203,7 @@ class Alternating(Records):
 
 
 def against_pool() -> list[Row]:
-    """The whole loop over the bare kernels in a pool, several times: machines have moods."""
+    """The whole loop over the bare kernels in a pool, several times: the machine's speed varies."""
     config = config_of(events_for(0.05), CYCLES + 1)
     ratios, each = [], 0.0
     for _ in range(ROUNDS):
@@ -276,7 +276,7 @@ def size() -> list[Row]:
 
 
 def main() -> None:
-    """Run the parts that were asked for."""
+    """Measure the given parts, or all."""
     parts = {"efficiency": efficiency, "pool": against_pool, "tune": against_tune, "size": size}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
@@ -295,7 +295,7 @@ def table(parts: dict[str, Callable[[], list[Row]]]) -> None:
     print("| what | measured | wanted |\n|---|---|---|")
     for name, part in parts.items():
         try:
-            with redirect_stdout(sys.stderr):  # Tune has much to say
+            with redirect_stdout(sys.stderr):  # Tune prints a lot
                 rows = part()
         except ImportError as error:
             rows = [(name, f"not run: {error}", "")]

@@ -1,4 +1,4 @@
-"""What the driver can drive: the pool's own code, thousands of instances, a kernel that sleeps.
+"""How many actors one driver can keep busy: the pool's own code with a kernel that sleeps.
 
 Two parts. On a real Ray of this machine: what a call, an answer and a wait cost the driver, and a
 cycle of many short instances on a few processes. Then, with those costs, the same pool on hundreds
@@ -49,11 +49,11 @@ class Sleeper(TrainerActor):
     def __init__(self, *_: object) -> None:
         self.alone = threading.Lock()
 
-    def train(self, order: Batch, chunk: Any = None, start: Any = None) -> BatchReply:
+    def train(self, batch: Batch, chunk: Any = None, start: Any = None) -> BatchReply:
         """Sleep for each instance."""
         outcomes = []
         with self.alone:
-            for task in order.tasks:
+            for task in batch.tasks:
                 time.sleep(REAL_S)
                 outcomes.append(Outcome(task.instance, SETTING, Status.RETAINED, 1.0, 1, REAL_S))
         return BatchReply(tuple(outcomes), {}, None)
@@ -91,9 +91,9 @@ def measured_costs() -> Costs:
     actor = remote(num_cpus=1, max_concurrency=3)(Sleeper).remote()
     ray.get(actor.ready.remote())
     blocked = remote(num_cpus=1)(Sleeper).remote()
-    order = Batch(0, "a", (Task(0, SETTING, None),), 1.0)
+    batch = Batch(0, "a", (Task(0, SETTING, None),), 1.0)
     began = time.perf_counter()
-    refs = [blocked.train.remote(order) for _ in range(REFS)]
+    refs = [blocked.train.remote(batch) for _ in range(REFS)]
     submit_s = (time.perf_counter() - began) / REFS
     began = time.perf_counter()
     for _ in range(20):
@@ -132,7 +132,7 @@ def real_cycle() -> None:
 
 
 def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) -> None:
-    """A cycle on so many logical nodes; a row of the table."""
+    """A cycle on this many logical nodes; a row of the table."""
     cores = nodes * CORES
     virtual = VirtualRay(costs, instance_s, export_s=0.1)
     with under_the_pool(virtual):
@@ -150,7 +150,7 @@ def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) ->
 
 @contextmanager
 def under_the_pool(virtual: VirtualRay) -> Iterator[None]:
-    """Ray and the clock of the pool's modules are these for a while."""
+    """Replace Ray and the clock in the modules of the pool, within the block."""
     before = ray, time
     _put_under(virtual, virtual.clock)
     try:

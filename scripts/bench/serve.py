@@ -84,7 +84,7 @@ def body(rng: np.random.Generator) -> bytes:
 
 
 def load(port: int, seconds: float, seed: int) -> list[float]:
-    """Ask one request after the other; the milliseconds of each."""
+    """Send one request after the other; the milliseconds of each."""
     rng = np.random.default_rng(seed)
     bodies = [body(rng) for _ in range(50)]
     connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -125,7 +125,7 @@ def _every_second(change: Callable[[], None], stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """Serve, ask, tell."""
+    """Serve, send requests, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=10.0)
