@@ -16,7 +16,7 @@ from orchestrator.sources.simulator.source import Simulator
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: so many events in so many seconds."""
+    """A row of the table: how many events in how many seconds."""
 
     what: str
     events: int
