@@ -1,6 +1,5 @@
 """The configs that reproduce the paper: read, and of the shape that the report looks for."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,7 @@ from orchestrator.config.schema import RunConfig
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study
-
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from reproduce import EXPERIMENTS, planned
+from scripts.results.reproduce import EXPERIMENTS, planned
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 NAMES = (

@@ -1,12 +1,8 @@
 """The kernel against the benchmark's C anchor, which was written by hand."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "scripts"))
-from bench_kernel import SHAPES, Work
+from scripts.bench.kernel import SHAPES, Work
 
 
 @pytest.mark.parametrize("shape", ["K3", "K6"])

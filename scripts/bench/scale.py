@@ -1,11 +1,11 @@
-"""What the driver can drive: the pool's own code, thousands of instances, a kernel that sleeps.
+"""How many actors one driver can keep busy: the pool's own code with a kernel that sleeps.
 
 Two parts. On a real Ray of this machine: what a call, an answer and a wait cost the driver, and a
 cycle of many short instances on a few processes. Then, with those costs, the same pool on hundreds
-of logical nodes whose actors are no processes (scripts/virtual_ray.py). What is not in the second
+of logical nodes whose actors are not processes (virtual_ray.py). What is not in the second
 part: the network, and Ray's own head under that many nodes.
 
-    .venv/bin/python scripts/bench_scale.py [--readme]
+    .venv/bin/python scripts/bench/scale.py [--readme]
 """
 
 import argparse
@@ -21,8 +21,6 @@ from orchestrator.pool.ray_env import local_environment
 local_environment()
 
 import ray  # noqa: E402
-from readme import Tee, replace_section  # noqa: E402
-from virtual_ray import Costs, VirtualRay  # noqa: E402
 
 from orchestrator.pool import actors, dispatch, handle, ray_pool  # noqa: E402
 from orchestrator.pool.messages import Batch, BatchReply, Task  # noqa: E402
@@ -30,6 +28,8 @@ from orchestrator.pool.progress import ArmProgress, Pace  # noqa: E402
 from orchestrator.pool.ray_pool import RayPool, RetryPolicy  # noqa: E402
 from orchestrator.pool.ray_start import started_ray  # noqa: E402
 from orchestrator.pool.trainer_actor import TrainerActor  # noqa: E402
+from scripts.bench.virtual_ray import Costs, VirtualRay  # noqa: E402
+from scripts.results.readme import BENCH, Tee, replace_block  # noqa: E402
 from trainer.outcome import Outcome, Status  # noqa: E402
 from trainer.setting import Setting  # noqa: E402
 
@@ -49,11 +49,11 @@ class Sleeper(TrainerActor):
     def __init__(self, *_: object) -> None:
         self.alone = threading.Lock()
 
-    def train(self, order: Batch, chunk: Any = None, start: Any = None) -> BatchReply:
+    def train(self, batch: Batch, chunk: Any = None, start: Any = None) -> BatchReply:
         """Sleep for each instance."""
         outcomes = []
         with self.alone:
-            for task in order.tasks:
+            for task in batch.tasks:
                 time.sleep(REAL_S)
                 outcomes.append(Outcome(task.instance, SETTING, Status.RETAINED, 1.0, 1, REAL_S))
         return BatchReply(tuple(outcomes), {}, None)
@@ -69,7 +69,7 @@ REAL_S = 0.02
 def main() -> None:
     """Both parts, as Markdown."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--readme", action="store_true", help="put it into the README")
+    options.add_argument("--readme", action="store_true", help=f"write the table to {BENCH}")
     given = options.parse_args()
     kept = io.StringIO()
     with redirect_stdout(Tee(kept)):
@@ -82,17 +82,18 @@ def main() -> None:
             for instance_s in (1.0, 60.0):
                 virtual_cycle(costs, nodes, per_core, instance_s)
     if given.readme:
-        replace_section("bench_scale", kept.getvalue())
+        replace_block(BENCH, "scale", kept.getvalue())
 
 
 def measured_costs() -> Costs:
     """What Ray's calls cost the driver on this machine."""
-    actor = ray.remote(num_cpus=1, max_concurrency=3)(Sleeper).remote()
+    remote: Any = ray.remote  # its stubs lack the options of actors
+    actor = remote(num_cpus=1, max_concurrency=3)(Sleeper).remote()
     ray.get(actor.ready.remote())
-    blocked = ray.remote(num_cpus=1)(Sleeper).remote()
-    order = Batch(0, "a", (Task(0, SETTING, None),), 1.0)  # type: ignore[arg-type]
+    blocked = remote(num_cpus=1)(Sleeper).remote()
+    batch = Batch(0, "a", (Task(0, SETTING, None),), 1.0)
     began = time.perf_counter()
-    refs = [blocked.train.remote(order) for _ in range(REFS)]
+    refs = [blocked.train.remote(batch) for _ in range(REFS)]
     submit_s = (time.perf_counter() - began) / REFS
     began = time.perf_counter()
     for _ in range(20):
@@ -113,7 +114,7 @@ def measured_costs() -> Costs:
 
 def a_round(instances: int) -> ArmProgress:
     """A cycle of one arm."""
-    tasks = [Task(i, SETTING, None) for i in range(instances)]  # type: ignore[arg-type]
+    tasks = [Task(i, SETTING, None) for i in range(instances)]
     return ArmProgress("a", 0, tasks, 1, Pace(), chunk=None, start=None, serve=False)
 
 
@@ -132,7 +133,7 @@ def real_cycle() -> None:
 
 
 def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) -> None:
-    """A cycle on so many logical nodes; a row of the table."""
+    """A cycle on this many logical nodes; a row of the table."""
     cores = nodes * CORES
     virtual = VirtualRay(costs, instance_s, export_s=0.1)
     with under_the_pool(virtual):
@@ -151,7 +152,7 @@ def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) ->
 
 @contextmanager
 def under_the_pool(virtual: VirtualRay) -> Iterator[None]:
-    """Ray and the clock of the pool's modules are these for a while."""
+    """Replace Ray and the clock in the modules of the pool, within the block."""
     before = ray, time
     _put_under(virtual, virtual.clock)
     try:

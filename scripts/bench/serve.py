@@ -1,11 +1,14 @@
 """The HTTP service under load from a second process: 1 user with 100 ads, during swaps too.
 
-Makes a model of the simulator's features, publishes it, serves it with `holdfast serve`, and asks
-from processes of their own over connections that are kept. Then the same while a delta is published
-every second. Prints a Markdown table and puts it into the README.
+    .venv/bin/python scripts/bench/serve.py [--readme]
+
+Makes a model of the simulator's features, publishes it, serves it with `holdfast serve`, and sends
+requests from processes of their own over kept connections. Then the same while a delta is published
+every second. Prints a Markdown table.
 """
 
 import argparse
+import hashlib
 import http.client
 import json
 import platform
@@ -23,13 +26,13 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from bench_kernel import processor
-from readme import Tee, replace_section
 
 from orchestrator.journal.record import FileRef
 from orchestrator.publish.place import Version, write_version
 from orchestrator.sources.simulator.spec import SPEC
 from orchestrator.storage.local_store import LocalStore
+from scripts.bench.kernel import processor
+from scripts.results.readme import BENCH, Tee, replace_block
 from trainer.model import Changes, Model, ModelConfig
 from trainer.modelfile import save_delta, save_model
 
@@ -40,7 +43,7 @@ CHANGED = 2000
 
 
 class Source:
-    """A published place of a made-up model, which changes when told to."""
+    """A published place of a made-up model, which changes on request."""
 
     def __init__(self, folder: Path, vectors: int) -> None:
         self.store = LocalStore(folder)
@@ -51,7 +54,8 @@ class Source:
         for side, keys in ((self.model.user, users), (self.model.ad, ads)):
             side.insert(keys)
             side.rows[:, 0] = self.rng.normal(0, 0.1, side.rows[:, 0].shape)
-        self.model.cycle, self.files = 0, []
+        self.model.cycle = 0
+        self.files: list[FileRef] = []
         self._put("full", save_model(self.model))
 
     def change(self) -> None:
@@ -62,8 +66,6 @@ class Source:
         self._put("delta", save_delta(self.model, Changes(since, np.arange(200), rows)))
 
     def _put(self, kind: str, data: bytes) -> None:
-        import hashlib
-
         cycle = self.model.cycle
         path = f"models/{kind}-{cycle:06d}.safetensors"
         self.store.create(path, data)
@@ -74,19 +76,20 @@ class Source:
 
 def body(rng: np.random.Generator) -> bytes:
     """A request: one user, a hundred ads."""
-    user = {f.name: str(rng.integers(200)) for f in SPEC.user if not f.multi}
-    user |= {"interests": [str(v) for v in rng.integers(200, size=3)]}
-    user |= {"interest_weights": [0.5, 0.3, 0.2]}
+    user: dict[str, object] = {f.name: str(rng.integers(200)) for f in SPEC.user if not f.multi}
+    user["interests"] = [str(v) for v in rng.integers(200, size=3)]
+    user["interest_weights"] = [0.5, 0.3, 0.2]
     ads = [{f.name: str(rng.integers(CAMPAIGNS)) for f in SPEC.ad} for _ in range(ADS)]
     return json.dumps({"user": user, "ads": ads}).encode()
 
 
 def load(port: int, seconds: float, seed: int) -> list[float]:
-    """Ask one request after the other; the milliseconds of each."""
+    """Send one request after the other; the milliseconds of each."""
     rng = np.random.default_rng(seed)
     bodies = [body(rng) for _ in range(50)]
     connection = http.client.HTTPConnection("127.0.0.1", port)
-    taken, end = [], time.perf_counter() + seconds
+    taken: list[float] = []
+    end = time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
         connection.request("POST", "/v1/score", bodies[len(taken) % 50],
                            {"content-type": "application/json"})  # fmt: skip
@@ -122,11 +125,11 @@ def _every_second(change: Callable[[], None], stop: threading.Event) -> None:
 
 
 def main() -> None:
-    """Serve, ask, tell."""
+    """Serve, send requests, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--readme", action="store_true", help="put the table into the README")
+    parser.add_argument("--readme", action="store_true", help=f"write the table to {BENCH}")
     options = parser.parse_args()
     kept = StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(Tee(kept)):
@@ -149,7 +152,7 @@ def main() -> None:
             server.terminate()
             server.wait(timeout=30)
     if options.readme:
-        replace_section("bench_serve", kept.getvalue())
+        replace_block(BENCH, "serve", kept.getvalue())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""How many events a second the sources give, on one core; compiling comes before the clock starts.
+"""How many events a second the sources give, on one core; compilation is not counted.
 
 Prints a table. To measure another source, add a function that yields rows to BENCHMARKS.
 """
 
+import argparse
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from orchestrator.sources.simulator.source import Simulator
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: so many events in so many seconds."""
+    """A row of the table: how many events in how many seconds."""
 
     what: str
     events: int
@@ -57,6 +58,7 @@ BENCHMARKS = (simulator,)
 
 def main() -> None:
     """Run all benchmarks and print the table."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}\n")
     print(f"| {'source':<48} | {'events':>10} | {'events/s':>10} |")
     print(f"|{'-' * 50}|{'-' * 11}:|{'-' * 11}:|")

@@ -1,10 +1,10 @@
-"""Runs on a cluster of several hosts while random faults happen to it; prints a table of them.
+"""Trains on a cluster of several hosts, injects random faults and prints a table of them.
 
-Each fault is followed by the seconds until two more cycles are committed (the one under way at the
-fault is the second of them at the latest) and until every worker trains again. At the end the run
-is compared, bit for bit, with one that nothing happened to.
+The table shows the seconds from each fault until two more cycles are committed (the cycle that was
+running is one of them) and until every worker trains again. At the end the run is compared, bit for
+bit, with a run without faults.
 
-    sudo .venv/bin/python scripts/soak.py --minutes 10 --seed 1 [--tls] [--readme]
+    sudo .venv/bin/python scripts/lab/soak.py --minutes 10 --seed 1 [--tls] [--readme]
 """
 
 import argparse
@@ -16,15 +16,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from lab_cluster import ROOT, LabCluster
-from lab_tls import tls_environment
-from netlab import Lab
-from readme import replace_section
-
 from orchestrator.journal.journal import cycles_of, read_record
 from orchestrator.journal.record import without_clock
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import read
+from scripts.lab.cluster import ROOT, LabCluster
+from scripts.lab.netlab import Lab
+from scripts.lab.tls import tls_environment
+from scripts.results.readme import CLUSTER, replace_block
 
 CONFIG = """
 seed: 11
@@ -55,7 +54,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--hosts", type=int, default=3)
     options.add_argument("--tls", action="store_true", help="with Ray's TLS between the hosts")
-    options.add_argument("--readme", action="store_true", help="put the table into the README")
+    options.add_argument("--readme", action="store_true", help=f"write the table to {CLUSTER}")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="hf-soak-") as folder, Lab(given.hosts) as lab:
         config = Path(folder) / "soak.yaml"
@@ -70,38 +69,42 @@ def main() -> None:
         lines = soak(cluster, faults, random.Random(given.seed), given.minutes * 60)
         lines.append(compare(config, cluster.out, Path(folder) / "alone"))
     if given.readme:
-        head = f"`scripts/soak.py --minutes {given.minutes:g} --seed {given.seed}`, "
-        replace_section("soak", f"{head}{given.hosts} hosts\n\n" + "\n".join(lines))
+        head = f"`scripts/lab/soak.py --minutes {given.minutes:g} --seed {given.seed}`, "
+        replace_block(CLUSTER, "soak", f"{head}{given.hosts} hosts\n\n" + "\n".join(lines))
 
 
 def soak(cluster: LabCluster, faults: Faults, chance: random.Random, seconds: float) -> list[str]:
     """The table, line by line as it happens."""
     lines: list[str] = []
-    tell(lines, "| at | what happened | two more cycles | all workers train |")
-    tell(lines, "|---|---|---|---|")
+    add_line(lines, "| at | what happened | two more cycles | all workers train |")
+    add_line(lines, "|---|---|---|---|")
     began = time.monotonic()
-    up = cluster.time_until(lambda: cluster.committed() >= CYCLES and cluster.whole())
-    tell(lines, f"| 0 s | start | {up:.1f} s | {up:.1f} s |")
-    base = cluster.committed()
-    calm = cluster.time_until(lambda: cluster.committed() >= base + CYCLES)
-    tell(lines, f"| {time.monotonic() - began:.0f} s | nothing | {calm:.1f} s | |")
+    up = cluster.time_until(lambda: cluster.committed() >= CYCLES and cluster.all_train())
+    add_line(lines, f"| 0 s | start | {up:.1f} s | {up:.1f} s |")
+    calm = until_committed(cluster, cluster.committed() + CYCLES)
+    add_line(lines, f"| {time.monotonic() - began:.0f} s | nothing | {calm:.1f} s | |")
     for fault in plan(faults, chance):
         if time.monotonic() - began > seconds and len(lines) >= len(faults) + 4:
             break
         time.sleep(chance.uniform(0, 3))
         at, before = time.monotonic(), cluster.committed()
         what = fault(cluster, chance)
-        cluster.time_until(lambda wanted=before + CYCLES: cluster.committed() >= wanted)
+        until_committed(cluster, before + CYCLES)
         recovered = time.monotonic() - at
-        cluster.time_until(cluster.whole)
-        whole = time.monotonic() - at
-        tell(lines, f"| {at - began:.0f} s | {what} | {recovered:.1f} s | {whole:.1f} s |")
+        cluster.time_until(cluster.all_train)
+        complete = time.monotonic() - at
+        add_line(lines, f"| {at - began:.0f} s | {what} | {recovered:.1f} s | {complete:.1f} s |")
     cluster.stop()
     return lines
 
 
+def until_committed(cluster: LabCluster, cycles: int) -> float:
+    """The seconds until the journal has this many cycles."""
+    return cluster.time_until(lambda: cluster.committed() >= cycles)
+
+
 def plan(faults: Faults, chance: random.Random) -> Iterator[Fault]:
-    """Every fault once in random order, then for ever by their weights."""
+    """Every fault once in random order, then without end by their weights."""
     once = list(faults)
     chance.shuffle(once)
     yield from once
@@ -127,7 +130,8 @@ def compare(config: Path, out: Path, alone: Path) -> str:
 
 def bits(out: Path) -> dict[str, object]:
     """Records less the clock, and model files."""
-    store, found = open_store(str(out)), {}
+    store = open_store(str(out))
+    found: dict[str, object] = {}
     for arm in ("production", "entropic"):
         for cycle in cycles_of(store, arm):
             record = without_clock(read_record(store, arm, cycle))
@@ -137,7 +141,7 @@ def bits(out: Path) -> dict[str, object]:
     return found
 
 
-def tell(lines: list[str], line: str) -> None:
+def add_line(lines: list[str], line: str) -> None:
     """Show a line now and keep it."""
     print(line, flush=True)
     lines.append(line)

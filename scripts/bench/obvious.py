@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(error_model="numpy")  # type: ignore[untyped-decorator]
+@njit(error_model="numpy")
 def train(click: Any, user_row: Any, ad_row: Any, shape: Any, setting: Any,
           user: Any, user_sum: Any, user_mu: Any, ad: Any, ad_sum: Any, ad_mu: Any, bias: Any,
           ) -> Any:  # fmt: skip

@@ -48,7 +48,7 @@ class Trial(tune.Trainable):
         if self.tables is not None:
             np.savez(Path(checkpoint_dir) / "rows.npz", **self.tables._asdict())
 
-    def load_checkpoint(self, checkpoint: str) -> None:
+    def load_checkpoint(self, checkpoint: Any) -> None:
         """Another trial's rows."""
         path = Path(checkpoint) / "rows.npz"
         if path.exists():
@@ -82,5 +82,6 @@ def population(job: Job, chunks: list[Chunk], line: ArmState, size: int) -> floa
         begin = time.perf_counter()
         results = tuner.fit()
         seconds = time.perf_counter() - begin
-        assert [r.metrics["training_iteration"] for r in results] == [len(chunks)] * size
+        table = results.get_dataframe()
+        assert table["training_iteration"].tolist() == [len(chunks)] * size
         return seconds

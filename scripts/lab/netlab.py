@@ -1,9 +1,8 @@
 """Hosts of a laboratory: network namespaces with addresses of their own, on one switch.
 
 Each host has its own interfaces, its own loopback and its own /tmp/ray; files are shared. Needs
-root, Linux, and `ip` of iproute2. No host can be reached from outside. Where namespaces are not
-allowed (or HOLDFAST_LAB=loopback asks for it), addresses of the loopback interface stand in for
-hosts, whose links cannot be cut.
+root, Linux, and `ip` of iproute2. No host can be reached from outside. Without namespaces (or with
+HOLDFAST_LAB=loopback) addresses of the loopback interface are the hosts, and links cannot be cut.
 """
 
 import os
@@ -24,7 +23,7 @@ MARK = "HOLDFAST_LAB_HOST"
 
 
 def can_make_hosts() -> bool:
-    """Whether this process may make network namespaces, and is not asked to do without."""
+    """Whether this process may make network namespaces, and HOLDFAST_LAB does not forbid it."""
     if os.environ.get("HOLDFAST_LAB") == "loopback":
         return False
     name = f"hf{secrets.token_hex(3)}"
@@ -81,22 +80,22 @@ class Host:
         return int(subprocess.run(look, check=True, capture_output=True).stdout)
 
     def kill(self) -> None:
-        """The host is gone, with all its processes and its files under /tmp/ray."""
+        """End all its processes and delete its files under /tmp/ray."""
         _kill(self.pids(), self._started)
         for entry in self._files.iterdir():
             subprocess.run(["rm", "-rf", str(entry)], check=False)
 
     def cut(self) -> None:
-        """Pull its plug out of the switch."""
+        """Take its link to the switch down."""
         _ip("-n", self._switch, "link", "set", self._port, "down")
 
     def heal(self) -> None:
-        """Put it in again."""
+        """Bring its link up again."""
         _ip("-n", self._switch, "link", "set", self._port, "up")
 
 
 class Neighbour:
-    """A host that is but an address of this machine, and the processes that were started there."""
+    """A host that is only an address of this machine, and the processes that were started there."""
 
     def __init__(self, lab: str, number: int) -> None:
         self.name, self.address = f"{lab}-{number}", f"127.77.0.{number}"
@@ -121,12 +120,12 @@ class Neighbour:
         return [pid for pid in pids if named in _program(pid) and mark in _environment(pid)]
 
     def kill(self) -> None:
-        """All its processes are gone."""
+        """End all its processes."""
         _kill(self.pids(), self._started)
 
 
 class Lab:
-    """So many hosts on a switch, from 1 on; gone, with all their processes, after the block."""
+    """Hosts on a switch, numbered from 1; removed, with all their processes, after the block."""
 
     def __init__(self, hosts: int) -> None:
         self._name, self._count = f"hf{secrets.token_hex(3)}", hosts
@@ -135,7 +134,9 @@ class Lab:
         self.hosts: list[Host | Neighbour] = []
 
     def __enter__(self) -> Self:
-        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # else hosts would go on
+        before = signal.signal(
+            signal.SIGTERM, lambda *_: sys.exit(143)
+        )  # else hosts would keep running
         self._stack.callback(signal.signal, signal.SIGTERM, before)
         if self.isolated:
             self._make_hosts()

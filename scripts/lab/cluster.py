@@ -1,4 +1,4 @@
-"""A Ray cluster in the laboratory: a head that drives, workers, and somebody who restarts them."""
+"""A Ray cluster in the laboratory: a head with the driver, and workers; what ends is restarted."""
 
 import os
 import random
@@ -14,12 +14,11 @@ from pathlib import Path
 from threading import Timer
 from typing import NamedTuple
 
-from netlab import Host, Lab, Neighbour
-
 from orchestrator.journal.journal import cycles_of
 from orchestrator.storage.open import open_store
+from scripts.lab.netlab import Host, Lab, Neighbour
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 QUICK_TO_NOTICE = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
@@ -39,7 +38,7 @@ class Ports(NamedTuple):
 
 
 class LabCluster:
-    """The first host is the head and has no cores to train on; each other has so many."""
+    """The first host is the head and trains nothing; each other host has `cores` cores."""
 
     def __init__(self, lab: Lab, folder: Path, config: Path, out: Path, cores: int = 1) -> None:
         self.head, *self.workers = lab.hosts
@@ -77,11 +76,11 @@ class LabCluster:
         """Where the cluster answers."""
         return f"{self.head.address}:{self.ports.ray}"
 
-    def start_driver(self, **env: str) -> subprocess.Popen[bytes]:
+    def start_driver(self) -> subprocess.Popen[bytes]:
         """`holdfast run` on the head, with the code of PYTHONPATH, which it ships."""
         run = [sys.executable, "-P", "-m", "orchestrator", "run", str(self._config)]
         where = ["--out", str(self.out), "--address", self.address, "--ship"]
-        return self.start(self.head, [*run, *where, "--json", "--log", "-"], **env)
+        return self.start(self.head, [*run, *where, "--json", "--log", "-"])
 
     def stop(self) -> int:
         """End the run after its cycle; gives the driver's exit code."""
@@ -126,7 +125,7 @@ class LabCluster:
         wait_for(look, limit_s)
         return time.monotonic() - began
 
-    def whole(self) -> bool:
+    def all_train(self) -> bool:
         """Whether every core of the workers trains, and they can be reached."""
         trains = all(count == self._cores for count in self.trainers())
         return trains and not any(timer.is_alive() for timer in self._healing)
@@ -141,7 +140,7 @@ class LabCluster:
         return f"trainer on {host.address} killed"
 
     def kill_node(self, chance: random.Random) -> str:
-        """A worker host is gone; another takes its place."""
+        """A worker host dies; another takes its place."""
         host = chance.choice(self.workers)
         host.kill()
         return f"node {host.address} killed, a new one added"
@@ -156,7 +155,7 @@ class LabCluster:
         return f"link of {host.address} cut for {seconds} s"
 
     def kill_head(self, chance: random.Random) -> str:
-        """The head is gone, and with it the driver and the cluster; a new one is made."""
+        """The head dies, and with it the driver and the cluster; a new cluster starts."""
         for host in (self.head, *self.workers):
             host.kill()
         return "head killed, the run resumed on a new cluster"
@@ -169,7 +168,7 @@ class LabCluster:
         return "driver killed"
 
     def second_driver(self, chance: random.Random) -> str:
-        """Somebody starts the same run a second time: refused, and the first goes on."""
+        """A second driver starts the same run: it is refused, and the first keeps training."""
         second = self.start_driver()
         assert second.wait(120) == 2, "a second driver was not refused"
         return "second driver started: refused"

@@ -1,8 +1,8 @@
-"""Runs everything behind the README's results, then writes a report of each experiment.
+"""Runs everything behind the results page, then writes a report of each experiment.
 
-Hours on two cores. Stopped or cut off, the same command goes on where it was: runs resume from
-their journals, and finished ones are passed over. `scripts/results.py` puts the outcome into the
-README.
+Takes hours on two cores. The same command resumes after a stop or a crash: runs resume from their
+journals, and finished ones are skipped. `scripts/results/results.py` writes the outcome to
+scripts/results/README.md.
 """
 
 import subprocess
@@ -15,7 +15,8 @@ from pathlib import Path
 
 import click
 
-ROOT = Path(__file__).parent.parent
+from scripts.results.readme import ROOT
+
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 SEEDS = (1, 2, 3)
 ABORTS = 4
@@ -52,15 +53,15 @@ class Run:
     sets: tuple[str, ...]
 
     def command(self, out: Path) -> list[str]:
-        """The command that begins it, and goes on with it."""
+        """The command that starts the run, and resumes it."""
         sets = [part for one in self.sets for part in ("--set", one)]
         config = f"configs/{self.experiment.config}.yaml"
         return [HOLDFAST, "run", config, "--out", str(out / self.name), *sets]
 
 
 WIDE = ("search.sampler.spread.eta0=30", "cycles=216")
-"""Two days of wider draws: how many instances a cycle loses is above all a matter of how far
-they are drawn from the champion, and the paper does not tell how far production draws."""
+"""Two days of wider draws: how many instances a cycle loses depends above all on how far
+they are drawn from the champion, and the paper does not say how far production draws."""
 EXPERIMENTS = (
     Experiment("movielens", "paper-movielens"),
     Experiment("map", "stability-map", ("stormy",)),
@@ -108,7 +109,7 @@ def main(out: Path, seeds: int, only: tuple[str, ...], listed: bool) -> None:
         where = ["--out", str(out / f"report-{experiment.name}")]
         click.secho(f"report of {experiment.name}", bold=True)
         _call([HOLDFAST, "report", *folders, *aborts, *where])
-    click.echo(f"done; for the README: python scripts/results.py {out}")
+    click.echo(f"done; for the results page: python scripts/results/results.py {out}")
 
 
 def _call(command: list[str]) -> None:
@@ -121,7 +122,7 @@ def _call(command: list[str]) -> None:
             except KeyboardInterrupt:  # the run has it too, and finishes its cycle
                 continue
     if code:
-        click.echo("not done; the same command goes on where this one ended", err=True)
+        click.echo("not done; the same command resumes where this one stopped", err=True)
         sys.exit(code)
 
 

@@ -8,7 +8,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.pool.messages import Batch, BatchReply
@@ -40,7 +40,7 @@ class Clock:
 
 @dataclass(eq=False)
 class Ref:
-    """An answer to come."""
+    """A reply that is still to come."""
 
     done_at: float
     value: Any
@@ -60,15 +60,14 @@ class Method:
 
 @dataclass
 class Handle:
-    """An actor: busy until then, and what it has trained."""
+    """An actor, and when it is free again."""
 
     ray: "VirtualRay"
     free_at: float = 0.0
-    best: dict[str, int] = field(default_factory=dict)
 
     @property
     def ready(self) -> Method:
-        """It is."""
+        """Replies at once."""
         return Method(lambda: self.ray.answer(self, 0.0, 1))
 
     @property
@@ -81,13 +80,13 @@ class Handle:
         """The winner's rows."""
         return Method(lambda *_: self.ray.answer(self, self.ray.export_s, object()))
 
-    def _train(self, order: Batch, *_: Any) -> Ref:
+    def _train(self, batch: Batch, *_: Any) -> Ref:
         each = self.ray.instance_s
         outcomes = tuple(
             Outcome(t.instance, t.setting, Status.RETAINED, 1.0 / (1 + t.instance), 1, each)
-            for t in order.tasks
+            for t in batch.tasks
         )
-        return self.ray.answer(self, each * len(order.tasks), BatchReply(outcomes, {}, None))
+        return self.ray.answer(self, each * len(batch.tasks), BatchReply(outcomes, {}, None))
 
 
 class VirtualRay:
@@ -102,7 +101,7 @@ class VirtualRay:
 
     def remote(self, **_: Any) -> Callable[[Any], Any]:
         """Make a class an actor."""
-        return lambda _: Method(lambda *_: Handle(self))  # type: ignore[arg-type, return-value]
+        return lambda _: Method(lambda *_: Handle(self))  # type: ignore[arg-type]
 
     def put(self, value: Any) -> Any:
         """Keep a value."""
@@ -139,10 +138,10 @@ class VirtualRay:
             ref = heapq.heappop(self._heap)[2]
             if not ref.taken:
                 done.append(ref)
-        heard = set(done)
-        owed = [ref for ref in refs if ref not in heard]
+        replied = set(done)
+        pending = [ref for ref in refs if ref not in replied]
         self.clock.charged -= time.process_time() - entered  # its costs are in wait_ref_s
-        return done, owed
+        return done, pending
 
     def get(self, ref: Ref, timeout: float | None = None) -> Any:
         """The answer, waited for."""

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-NODE = Path(__file__).parent.parent / "configs/cluster/node-certificate.sh"
+NODE = Path(__file__).parents[2] / "configs/cluster/node-certificate.sh"
 AUTHORITY = (
     "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=lab -keyout ca.key -out ca.crt"
 )

@@ -1,5 +1,7 @@
 """The cycle loop against its own kernels, a process pool, Ray Tune, and a larger model.
 
+    .venv/bin/python scripts/bench/loop.py [PART ...] [--readme]
+
 Every figure is a ratio of two things measured in this run. Prints a Markdown table.
 Parts: efficiency, pool, tune, size (default: all).
 """
@@ -16,20 +18,15 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from readme import Tee, replace_section
 
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import RunConfig, config_hash
 from orchestrator.pool.ray_env import local_environment
 
 local_environment()
-os.environ["PYTHONPATH"] = os.pathsep.join(  # Tune's workers import bench_tune
-    [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-)
 
 from orchestrator.config.rules import kernel_rule  # noqa: E402
 from orchestrator.journal.models import model_config  # noqa: E402
@@ -44,6 +41,7 @@ from orchestrator.pool.ray_start import local_cores, started_ray  # noqa: E402
 from orchestrator.search.sampler import SearchState, draw, generator  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.storage.open import open_store  # noqa: E402
+from scripts.results.readme import BENCH, Tee, replace_block  # noqa: E402
 from trainer.chunk import Chunk, compile_chunk  # noqa: E402
 from trainer.instance import Buffers, Job, train  # noqa: E402
 from trainer.model import Changes, Model  # noqa: E402
@@ -106,7 +104,7 @@ def line_of(config: RunConfig) -> tuple[ArmState, Job]:
 
 
 def events_for(seconds: float) -> int:
-    """How many events an instance trains on in so many seconds, here and now."""
+    """How many events an instance trains on in this many seconds, on this machine now."""
     config = config_of(20_000, 1)
     line, job = line_of(config)
     (chunk,) = chunks_of(config)
@@ -180,7 +178,7 @@ def _pool_train(task: tuple[int, int]) -> float:
 
 
 class Alternating(Records):
-    """After each cycle of the loop, the same kernels in a bare process pool: the same mood.
+    """After each cycle of the loop, the same kernels in a bare process pool, at the same load.
 
     A pool without models, journal or faults; chunks and rows are in its processes from the start.
     Ray is up meanwhile, and idle.
@@ -215,7 +213,7 @@ class Alternating(Records):
 
 
 def against_pool() -> list[Row]:
-    """The whole loop over the bare kernels in a pool, several times: machines have moods."""
+    """The whole loop over the bare kernels in a pool, several times: the machine's speed varies."""
     config = config_of(events_for(0.05), CYCLES + 1)
     ratios, each = [], 0.0
     for _ in range(ROUNDS):
@@ -233,7 +231,7 @@ def against_pool() -> list[Row]:
 
 def against_tune() -> list[Row]:
     """Ray Tune's population-based training over the loop, on the same trainer and chunks."""
-    from bench_tune import population  # Tune may be missing
+    from scripts.bench.tune import population  # Tune may be missing
 
     config = config_of(events_for(0.05), CYCLES + 1)
     line, job = line_of(config)
@@ -286,16 +284,16 @@ def size() -> list[Row]:
 
 
 def main() -> None:
-    """Run the parts that were asked for."""
+    """Measure the given parts, or all."""
     parts = {"efficiency": efficiency, "pool": against_pool, "tune": against_tune, "size": size}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
-    parser.add_argument("--readme", action="store_true", help="write the table to the README")
+    parser.add_argument("--readme", action="store_true", help=f"write the table to {BENCH}")
     options, printed = parser.parse_args(), io.StringIO()
     with redirect_stdout(Tee(printed) if options.readme else sys.stdout):
         table({name: parts[name] for name in options.part or parts})
     if options.readme:
-        replace_section("bench_loop", printed.getvalue())
+        replace_block(BENCH, "loop", printed.getvalue())
 
 
 def table(parts: dict[str, Callable[[], list[Row]]]) -> None:
@@ -305,7 +303,7 @@ def table(parts: dict[str, Callable[[], list[Row]]]) -> None:
     print("| what | measured | wanted |\n|---|---|---|")
     for name, part in parts.items():
         try:
-            with redirect_stdout(sys.stderr):  # Tune has much to say
+            with redirect_stdout(sys.stderr):  # Tune prints a lot
                 rows = part()
         except ImportError as error:
             rows = [(name, f"not run: {error}", "")]

@@ -1,22 +1,26 @@
-"""Puts the outcome of an A/B test (`holdfast ab run`) into the README: ab_readme.py DIR [A/A DIR].
+"""Writes the outcome of an A/B test (`holdfast ab run`) to scripts/results/README.md."""
 
-The second folder is of a test whose two arms are the same: how far lifts stray by themselves.
-"""
-
-import sys
 from collections.abc import Sequence
 
-from readme import replace_section
+import click
 
 from orchestrator.ab.folder import ab_config, load, lost_shares
 from orchestrator.ab.summary import METRICS, Lift, plain_verdict, summarise, verdict_text
 from orchestrator.report.verdict import lift_text
 from orchestrator.storage.open import open_store
+from scripts.results.readme import RESULTS, replace_block
 
 
-def main() -> None:
-    """Read the folder, write the section."""
-    store = open_store(sys.argv[1])
+@click.command()
+@click.argument("folder")
+@click.argument("equal_arms", required=False)
+def main(folder: str, equal_arms: str | None) -> None:
+    """Write scripts/results/README.md from the A/B test in FOLDER.
+
+    EQUAL_ARMS is the folder of an A/A test, whose two arms are the same: it shows how far lifts
+    stray by chance.
+    """
+    store = open_store(folder)
     config, finished = ab_config(store), load(store)
     summary = summarise([one.trial for one in finished])
     lost = lost_shares(finished)
@@ -35,9 +39,9 @@ def main() -> None:
         "",
         *_table("trial", [*summary.trials, summary.whole]),
     ]
-    if len(sys.argv) > 2:
-        text += ["", _equal_arms(sys.argv[2])]
-    replace_section("ab_test", "\n".join(text))
+    if equal_arms is not None:
+        text += ["", _equal_arms(equal_arms)]
+    replace_block(RESULTS, "ab_test", "\n".join(text))
 
 
 def _equal_arms(folder: str) -> str:

@@ -1,9 +1,9 @@
 """How fast one instance trains on one core, as ratios against peers measured in the same run.
 
-    .venv/bin/python scripts/bench_kernel.py [--rounds 60]
+    .venv/bin/python scripts/bench/kernel.py [--rounds 60] [--readme]
 
-The anchor is scripts/anchor.c, built with `gcc -O3 -march=native` (skipped with a message where
-that cannot be); the yardstick is scripts/obvious.py. Rounds are interleaved, ratios are medians.
+The anchor is anchor.c, built with `gcc -O3 -march=native` (skipped with a message where that
+fails); the yardstick is obvious.py. Rounds are interleaved, ratios are medians.
 """
 
 import argparse
@@ -24,12 +24,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-sys.path.insert(0, str(Path(__file__).parent))
-import obvious
-from readme import Tee, replace_section
-
 from divergence.lanemath import CONSTANTS
 from divergence.rules import RULES, make_rule
+from scripts.bench import obvious
+from scripts.results.readme import BENCH, Tee, replace_block
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
 from trainer.fixed import FixedShape
@@ -58,13 +56,13 @@ def main() -> None:
     """Print the tables; exit with 1 where a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--readme", action="store_true", help="write the tables to the README")
+    parser.add_argument("--readme", action="store_true", help=f"write the tables to {BENCH}")
     options = parser.parse_args()
     rounds, printed = options.rounds, io.StringIO()
     with redirect_stdout(Tee(printed) if options.readme else sys.stdout):
         missed = tables_of(rounds)
     if options.readme:
-        replace_section("bench_kernel", printed.getvalue())
+        replace_block(BENCH, "kernel", printed.getvalue())
     for miss in missed:
         print(f"MISSED: {miss}")
     sys.exit(1 if missed else 0)
@@ -147,7 +145,8 @@ def model_size() -> list[str]:
     chunk = compile_chunk(events, spec)
     sizes = {"50 thousand": 50_000, "5 million": 5_000_000}
     models = {name: grown(config, vectors) for name, vectors in sizes.items()}
-    buffers, taken = Buffers(), {name: [] for name in sizes}
+    buffers = Buffers()
+    taken: dict[str, list[Any]] = {name: [] for name in sizes}
     for cycle in range(1, 16):
         for name, model in models.items():
             times = [time.perf_counter()]

@@ -1,7 +1,7 @@
-"""Puts the outcome of `scripts/reproduce.py` into the README: claims, verdicts, pictures.
+"""Writes the outcome of `reproduce.py` to the results page: claims, verdicts, pictures.
 
-Verdicts and numbers come from the runs. The explanations below were written after the runs, by
-people who looked at them; each is shown only where the claim did not agree.
+Verdicts and numbers come from the runs. The explanations below were written by hand after the runs;
+each is shown only where the claim did not agree.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,6 @@ from pathlib import Path
 
 import click
 import numpy as np
-from readme import ROOT, replace_section
-from reproduce import EXPERIMENTS, SEEDS, planned
 
 from divergence.errors import InputError
 from orchestrator.report.chart import Chart
@@ -22,13 +20,15 @@ from orchestrator.report.sections.retained import HEAVY
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Verdict, over_runs
 from orchestrator.report.write import Report, compute
+from scripts.results.readme import RESULTS, replace_block
+from scripts.results.reproduce import EXPERIMENTS, SEEDS, planned
 
-PICTURES = Path("scripts/results")
+PICTURES = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section of an experiment's report, with what of it the README shows."""
+    """A section of an experiment's report, and what the results page shows of it."""
 
     experiment: str
     section: str
@@ -38,67 +38,74 @@ class Part:
     explanation: str = ""
 
 
-UNFELT = (
-    "log-loss here hardly depends on how vectors are held: the search below finds it the same from "
-    "k = 0.03 to 10. The largest mean square of a champion's vectors is 0.05 to 0.09, about the "
-    "bound that the entropic arms run with (0.074: k = 0.1, where ρ₀ is 0.74), so that of a model "
-    "that wins only the few largest vectors are held, and selection has removed the hot settings "
-    "in both arms."
-)
 PARTS = (
     Part(
         "week",
         "retained",
         "A week of cycles",
         chart="retained",
-        explanation="how many are lost is a matter of how far from the champion one draws, which "
-        "the paper does not tell, and of how near to the edge of stability the champion "
-        "lives: ours live well inside. What does show, with every seed, is the direction: entropic "
-        "loses about a third of what production loses.",
+        explanation="how many instances are lost depends on how far from the champion the "
+        "search draws, which the paper does not say, and on how close the champion is to the "
+        "edge of stability: ours stay well inside it. The direction is the same with every "
+        "seed: entropic loses about a third of what production loses.",
     ),
     Part(
         "wide",
         "retained",
         "The same with wider draws (eta0 times or divided by up to 30)",
         chart="retained",
-        explanation="wider draws cost both arms more instances, entropic less than half of "
-        "production's. Settings hot enough to blow up within the first steps of a chunk are lost "
-        "under any penalty, however fast it rises. A market in which production often loses a "
-        "fifth must be hotter than this one, or be searched by hotter settings still.",
+        explanation="wider draws cost both arms more instances, but entropic less than half "
+        "as many as production. Settings so aggressive that they blow up in the first steps "
+        "of a chunk are lost under any penalty, however fast it rises. A market in which "
+        "production often loses a fifth must be more volatile than this one, or be searched "
+        "with even more aggressive settings.",
     ),
     Part(
         "week",
         "norms",
         "How large the vectors become",
-        explanation="in the calm market, whose ads and tastes last, production's largest vectors "
-        "grow to twice entropic's. In the stormy one they are gone sooner, and the difference is "
-        "smaller than what one seed's week can tell.",
+        explanation="in the calm market, where ads and tastes last, production's largest "
+        "vectors grow to twice the size of entropic's. In the stormy market vectors disappear "
+        "sooner, and the difference is too small to measure in one week of one seed.",
     ),
     Part(
         "lift",
         "lift",
         "Two weeks of lift",
         chart="lift",
-        explanation="the mean lift is above zero in every run, in the calm market with its whole "
-        "interval, and larger there, where production's vectors grow larger, too. What mostly "
-        'fails is "consistently", which we take as nine tenths of the time.',
+        explanation="the mean lift is above zero in every run. In the calm market the entire "
+        "interval is, and the lift is larger; that is also where production's vectors grow "
+        'larger. What mostly fails is "consistently", which we define as nine tenths of the '
+        "time.",
     ),
     Part(
         "duel",
         "entropic-euclidean",
         "Entropic against Euclidean",
-        explanation="with an implicit step, a floor under the price and its best step size, "
-        "Euclidean ascent holds the same settings about as well, and norms somewhat better.",
+        explanation="with an implicit step, a floor under the multiplier and its best step "
+        "size, Euclidean ascent keeps the same settings alive about as well, and keeps norms "
+        "somewhat lower.",
     ),
-    Part("rho", "bound", "The bound and its k", chart="k-search", explanation=UNFELT),
+    Part(
+        "rho",
+        "bound",
+        "The bound and its k",
+        chart="k-search",
+        explanation="log-loss here hardly depends on how vectors are bounded: the search "
+        "below finds the same log-loss from k = 0.03 to 10. The largest mean square of a "
+        "champion's vectors is 0.05 to 0.09, about the bound that the entropic arms use "
+        "(0.074: k = 0.1 and ρ₀ = 0.74). So in a winning model only the few largest vectors "
+        "are held, and in both arms selection has already removed the aggressive settings.",
+    ),
     Part(
         "rules",
         "rules",
         "Every rule",
-        explanation="one day with 16 instances tells differences of about two points. What it does "
-        "tell: the paper's rule as it is printed does what `none` does, since its price never "
-        "rises far enough in a cycle; with an implicit step and a floor it works. Projection, "
-        "max-norm and clippy, which are simpler, retain everything at no worse a log-loss.",
+        explanation="one day with 16 instances shows differences of about two points or more. "
+        "What it does show: the paper's rule as printed behaves like `none`, because its "
+        "multiplier never rises far enough within a cycle; with an implicit step and a floor "
+        "it works. Projection, max-norm and clippy are simpler, and retain everything at no "
+        "worse a log-loss.",
     ),
     Part(
         "map",
@@ -111,15 +118,15 @@ PARTS = (
         "movielens",
         "retained",
         "MovieLens 100K",
-        explanation="on real events the effect is larger than on simulated ones, but 48 cycles "
-        "are too few to tell what happens rarely.",
+        explanation="the effect is larger on real events than on simulated ones, but 48 "
+        "cycles are too few to measure what happens rarely.",
     ),
     Part(
         "movielens",
         "lift",
         "MovieLens 100K: lift",
-        explanation="48 cycles cannot tell a difference of a percent; that the curve is above "
-        "zero only half of the time is what decides.",
+        explanation="48 cycles are too few to show a difference of one percent; the verdict "
+        "follows from the curve, which is above zero only half of the time.",
     ),
 )
 
@@ -127,10 +134,10 @@ PARTS = (
 @click.command()
 @click.argument("runs", default="runs/paper", type=click.Path(path_type=Path))
 def main(runs: Path) -> None:
-    """Regenerate the README's results from RUNS, the folder of scripts/reproduce.py."""
+    """Write scripts/results/README.md from RUNS, the folder of scripts/results/reproduce.py."""
     reports = {one.name: _report(runs, one.name) for one in EXPERIMENTS}
-    text = [line for part in PARTS for line in _told(part, reports[part.experiment])]
-    replace_section("results", "\n".join(text))
+    text = [line for part in PARTS for line in _lines(part, reports[part.experiment])]
+    replace_block(RESULTS, "results", "\n".join(text))
 
 
 def _report(folder: Path, experiment: str) -> Report | None:
@@ -143,9 +150,9 @@ def _report(folder: Path, experiment: str) -> Report | None:
         raise click.ClickException(str(error)) from None
 
 
-def _told(part: Part, report: Report | None) -> Iterator[str]:
+def _lines(part: Part, report: Report | None) -> Iterator[str]:
     section = _section(part, report)
-    yield f"#### {part.heading}\n"
+    yield f"### {part.heading}\n"
     if report is None or section is None:
         yield "Not run yet.\n"
         return
@@ -169,9 +176,8 @@ def _told(part: Part, report: Report | None) -> Iterator[str]:
     chart = next((c for c in section.charts if c.key == part.chart), None)
     if chart is not None:
         path = PICTURES / f"{part.experiment}-{chart.key}.svg"
-        (ROOT / path).parent.mkdir(exist_ok=True)
-        (ROOT / path).write_bytes(svg(_first_seed(chart)))
-        yield f"![{chart.title}]({path.as_posix()})\n"
+        path.write_bytes(svg(_first_seed(chart)))
+        yield f"![{chart.title}]({path.name})\n"
 
 
 def _by_rule(study: Study) -> ReportTable:
@@ -190,7 +196,7 @@ def _by_rule(study: Study) -> ReportTable:
         spread = f"{min(lifts):+.2f} to {max(lifts):+.2f}" if any(lifts) else "-"
         rows.append((Cell(arm), *(Cell(f"{mean:.1%}") for mean in means), Cell(spread)))
     columns = ("arm", "retained", "useful", "cycles losing > 20%", "lift over production, %")
-    note = "Means over the seeds, on the cycles that all arms share; of lifts, least and largest."
+    note = "Means over the seeds, on the cycles that all arms share; lifts: smallest and largest."
     return ReportTable("", columns, tuple(rows), note)
 
 
@@ -200,7 +206,7 @@ def _section(part: Part, report: Report | None) -> Section | None:
 
 
 def _first_seed(chart: Chart) -> Chart:
-    """The panels of the first seed's runs: the README has room for no more."""
+    """The panels of the first seed's runs: the page has no room for more."""
     first = [p for p in chart.panels if p.title.partition(":")[0].endswith("-1")]
     return replace(chart, panels=tuple(first)) if first else chart
 
