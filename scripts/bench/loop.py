@@ -134,7 +134,7 @@ def loop(config: RunConfig, folder: str, view: Records | None = None) -> tuple[f
 
 
 def efficiency() -> list[Row]:
-    """Kernel seconds over local_cores times wall seconds, several times in one Ray."""
+    """Kernel seconds over cores times wall seconds, several times in one Ray."""
     rows = []
     with started_ray(None, local_cores(), verbose=False):
         for target, cycles, least in ((0.1, 6, 0.95), (0.01, 40, 0.90)):
@@ -298,7 +298,7 @@ def main() -> None:
 
 def table(parts: dict[str, Callable[[], list[Row]]]) -> None:
     """Measure and print."""
-    print(f"{platform.processor() or platform.machine()}, {local_cores()} local_cores, "
+    print(f"{platform.processor() or platform.machine()}, {local_cores()} cores, "
           f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}\n")  # fmt: skip
     print("| what | measured | wanted |\n|---|---|---|")
     for name, part in parts.items():
