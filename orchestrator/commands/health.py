@@ -49,7 +49,7 @@ def command(run: str, as_json: bool) -> None:
 
 
 def examine(store: Store, config: RunConfig) -> Health:
-    """Look at the journal and at who claims the run."""
+    """Look at the journal and at who holds the lease."""
     now = datetime.now(UTC)
     hours = {arm.name: last_hour(store, arm.name) for arm in config.arms}
     arms = {name: arm_health(records) for name, (records, _) in hours.items() if records}
@@ -70,14 +70,14 @@ def examine(store: Store, config: RunConfig) -> Health:
 
 
 def _driver(store: Store) -> tuple[str, bool]:
-    claim = current_lease(store)
-    if claim is None:
-        return "it was ended in order", False
-    lease = LeaseTiming()
-    short = replace(lease, silence_s=2 * lease.beat_s)  # enough for a heartbeat
-    if holder_is_alive(store, claim, lambda _: None, short):
-        return str(claim), True
-    return f"{claim} is dead", False
+    lease = current_lease(store)
+    if lease is None:
+        return "no driver holds the lease", False
+    timing = LeaseTiming()
+    short = replace(timing, expires_after_s=2 * timing.heartbeat_s)  # enough for a heartbeat
+    if holder_is_alive(store, lease, lambda _: None, short):
+        return str(lease), True
+    return f"{lease} is dead", False
 
 
 def lines(name: str, health: Health, why: list[str]) -> list[str]:

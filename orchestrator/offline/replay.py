@@ -11,7 +11,7 @@ from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, feature_spec
 from orchestrator.journal.journal import check_files, read_record
 from orchestrator.journal.models import model_config, read_model
-from orchestrator.journal.record import CycleRecord, DamagedError, champion
+from orchestrator.journal.record import CorruptError, CycleRecord, champion
 from orchestrator.journal.run_folder import run_config
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.sources.files.config import FollowConfig
@@ -93,7 +93,7 @@ class _Past:
         """A record that must be there."""
         try:
             return read_record(self.store, arm, cycle)
-        except DamagedError as fault:
+        except CorruptError as fault:
             raise InputError(f"{self.store.uri}/{fault}") from None
 
     def before(self, arm: ArmConfig, cycle: int, instance: int) -> tuple[Outcome, Chunk, ArmState]:
@@ -161,7 +161,7 @@ class _Past:
     def _has_files(self, arm: str, cycle: int) -> bool:
         try:
             check_files(self.store, self.record(arm, cycle).model, {})
-        except DamagedError:
+        except CorruptError:
             return False
         return True
 

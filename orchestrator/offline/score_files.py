@@ -10,7 +10,7 @@ from divergence.errors import InputError
 from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import cycles_of, newest_committed, read_record
 from orchestrator.journal.models import model_config, read_model
-from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.sources.files.config import Column, Cut, FilesConfig, Reading
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import find_files
@@ -67,7 +67,7 @@ def _record(store: Store, config: RunConfig, arm: str, cycle: int | None) -> Cyc
         raise InputError(f"--cycle {cycle}: {arm} has no such cycle in {store.uri}")
     try:
         return read_record(store, arm, cycle)
-    except DamagedError as fault:
+    except CorruptError as fault:
         raise InputError(f"{store.uri}/{fault}") from None
 
 

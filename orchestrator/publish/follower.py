@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from divergence.errors import InputError
-from orchestrator.journal.record import DamagedError, FileRef
+from orchestrator.journal.record import CorruptError, FileRef
 from orchestrator.publish.origin import Origin
 from orchestrator.publish.place import Version
 from orchestrator.publish.publisher import sound_bytes
@@ -46,7 +46,7 @@ class Follower:
         faults: list[str] = []
         for found in self._origin.newer(self._number):
             try:
-                if isinstance(found, DamagedError):
+                if isinstance(found, CorruptError):
                     raise InputError(str(found))
                 self._take(found)
                 return Followed(found, tuple(faults))

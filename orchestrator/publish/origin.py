@@ -6,7 +6,7 @@ from typing import Protocol
 from divergence.errors import InputError
 from orchestrator.config.schema import published_arm
 from orchestrator.journal.journal import cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.journal.run_folder import CONFIG, run_config
 from orchestrator.publish.place import Version, newest_first, numbers
 from orchestrator.publish.publisher import champion_cycle, check_sound
@@ -22,7 +22,7 @@ class Origin(Protocol):
 
     store: Store
 
-    def newer(self, number: int) -> Iterator[Version | DamagedError]:
+    def newer(self, number: int) -> Iterator[Version | CorruptError]:
         """Those above a number, newest first; in the place of a damaged one, what is wrong."""
         ...
 
@@ -33,7 +33,7 @@ class PlaceOrigin:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def newer(self, number: int) -> Iterator[Version | DamagedError]:
+    def newer(self, number: int) -> Iterator[Version | CorruptError]:
         """Those above a number, newest first."""
         return newest_first(self.store, number)
 
@@ -50,7 +50,7 @@ class RunOrigin:
         self.store, self.arm = store, arm or published_arm(config)
         self._tau = config.model.tau
 
-    def newer(self, number: int) -> Iterator[Version | DamagedError]:
+    def newer(self, number: int) -> Iterator[Version | CorruptError]:
         """Those above a number, newest first."""
         cycles = [cycle for cycle in cycles_of(self.store, self.arm) if cycle > number]
         for cycle in reversed(cycles[-LOOK_BACK:]):
@@ -59,8 +59,8 @@ class RunOrigin:
                 if record.model:
                     check_sound(record, self._tau)
                     yield self._version(record)
-            except (DamagedError, InputError) as fault:
-                yield DamagedError(str(fault))
+            except (CorruptError, InputError) as fault:
+                yield CorruptError(str(fault))
 
     def _version(self, record: CycleRecord) -> Version:
         line = f"{record.config_hash[:16]}/{self.arm}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.journal.record import FileRef
-from orchestrator.storage.checksummed import DamagedError, dumps, loads
+from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 
 SCHEMA = 1
@@ -51,24 +51,24 @@ def write_version(store: Store, version: Version) -> None:
 
 
 def read_version(store: Store, number: int) -> Version:
-    """A version; DamagedError where it is gone, torn or altered."""
+    """A version; CorruptError where it is gone, torn or altered."""
     path = version_path(number)
     try:
         body = loads(read(store, path), f"{store.uri}/{path}")
     except FileNotFoundError:
-        raise DamagedError(f"{store.uri}/{path}: missing") from None
+        raise CorruptError(f"{store.uri}/{path}: missing") from None
     version = _version(body, f"{store.uri}/{path}")
     if version.number != number:
-        raise DamagedError(f"{store.uri}/{path}: holds version {version.number}")
+        raise CorruptError(f"{store.uri}/{path}: holds version {version.number}")
     return version
 
 
-def newest_first(store: Store, above: int = -1) -> Iterator[Version | DamagedError]:
+def newest_first(store: Store, above: int = -1) -> Iterator[Version | CorruptError]:
     """The versions above a number; in the place of a damaged one, what is wrong with it."""
     for number in reversed([n for n in numbers(store) if n > above]):
         try:
             yield read_version(store, number)
-        except DamagedError as fault:
+        except CorruptError as fault:
             yield fault
 
 
@@ -90,4 +90,4 @@ def _version(body: Any, name: str) -> Version:
         files = tuple(FileRef(**file) for file in fields.pop("files"))
         return Version(**fields, files=files)
     except (TypeError, KeyError):
-        raise DamagedError(f"{name}: is no version of a model") from None
+        raise CorruptError(f"{name}: is no version of a model") from None

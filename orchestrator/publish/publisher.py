@@ -19,7 +19,7 @@ from orchestrator.config.schema import (
     published_arm,
 )
 from orchestrator.journal.models import model_config, read_model
-from orchestrator.journal.record import CycleRecord, DamagedError, FileRef
+from orchestrator.journal.record import CorruptError, CycleRecord, FileRef
 from orchestrator.publish.place import (
     Version,
     newest_version,
@@ -118,7 +118,7 @@ class Publisher:
         for number in (n for n in there if n > newest - self._terms.keep_last):
             try:
                 used |= {file.path for file in read_version(self._place, number).files}
-            except DamagedError:
+            except CorruptError:
                 return  # it cannot be told what it needs: leave everything
         for name in self._place.names("models"):
             if OURS.fullmatch(name) and f"models/{name}" not in used:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from orchestrator.journal.journal import check_files, cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, DamagedError, champion, count_outcomes
+from orchestrator.journal.record import CorruptError, CycleRecord, champion, count_outcomes
 from orchestrator.storage.store import Store
 
 HOUR = timedelta(hours=1)
@@ -67,7 +67,7 @@ def last_hour(store: Store, arm: str) -> tuple[list[CycleRecord], list[str]]:
     for cycle in reversed(cycles_of(store, arm)[-MOST_RECORDS:]):
         try:
             record = read_record(store, arm, cycle)
-        except DamagedError as fault:
+        except CorruptError as fault:
             damaged.append(str(fault))
             continue
         if len(found) > 1 and begun(record) < begun(found[0]) - HOUR:  # two tell the interval
@@ -88,7 +88,7 @@ def _champion_faults(store: Store, newest: CycleRecord) -> Iterator[str]:
         return
     try:
         check_files(store, newest.model[-1:], {})
-    except DamagedError as fault:
+    except CorruptError as fault:
         yield str(fault)
 
 

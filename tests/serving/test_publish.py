@@ -77,7 +77,7 @@ def test_a_torn_model_is_not_published(run: SmallRun, place: Store) -> None:
     record = run.play()
     file = Path(run.store.uri) / record.model[0].path
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(InputError, match="torn or altered"):
+    with pytest.raises(InputError, match="corrupt"):
         publisher(run, place).publish(record)
     file.unlink()
     with pytest.raises(InputError, match="missing"):
@@ -109,7 +109,7 @@ def test_of_two_publishers_at_once_one_is_refused(run: SmallRun, place: Store) -
     record = run.play()
     one.publish(record)
     newest = version_path(1)
-    with pytest.raises(InputError, match="is there already, with other contents"):
+    with pytest.raises(InputError, match="already exists with other contents"):
         place.create(newest, b"another's")
     assert two.publish(record) is None
     assert numbers(place) == [1]

@@ -153,7 +153,7 @@ def test_a_torn_version_leaves_the_last_one_serving(run: SmallRun, tmp_path: Pat
     assert not scorer.refresh()
     assert scorer.score(USER, [AD]).version.number == 1
     assert scorer.watch.faults == 1
-    assert "torn or altered" in scorer.watch.last_fault
+    assert "corrupt" in scorer.watch.last_fault
     publish()  # a full model, or a chain that is torn at the same place
     scorer.refresh()
     assert np.isfinite(scorer.score(USER, [AD]).pctr[0])
