@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from divergence.errors import InputError
-from orchestrator.validation.errors import nearest, shown
+from orchestrator.validation.errors import did_you_mean, short
 from trainer.chunk import MISSING
 from trainer.features import Feature
 
@@ -46,7 +46,7 @@ class RequestDecoder:
     def read(self, given: Any, where: str, mistakes: list[str]) -> list[Bag]:
         """The values of each feature; what is wrong is added to `mistakes`."""
         if not isinstance(given, Mapping):
-            mistakes.append(f"{where}: must be an object, but is {shown(given)}")
+            mistakes.append(f"{where}: must be an object, but is {short(given)}")
             return []
         if self._plain is not None and len(given) == len(self._plain):
             texts = [given.get(name) for name in self._plain]
@@ -57,7 +57,7 @@ class RequestDecoder:
     def _read_any(self, given: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Bag]:
         for key in given:
             if key not in self._allowed:
-                close = nearest(key, self._allowed)
+                close = did_you_mean(key, self._allowed)
                 known = f"; features of the {self.side}: {', '.join(self._needed)}"
                 mistakes.append(f"{where}.{key}: unknown feature{close}{known}")
         bags = []
@@ -81,14 +81,14 @@ def _bag(feature: Feature, given: Mapping[str, Any]) -> Bag:
     if value is None:
         value = []
     if not isinstance(value, list):
-        raise InputError(f"must be a list, an object of weights or null, but is {shown(value)}")
+        raise InputError(f"must be a list, an object of weights or null, but is {short(value)}")
     weights = given.get(feature.weights) if feature.weights is not None else None
     if weights is None:
         weights = [1.0] * len(value)
     if not isinstance(weights, list) or len(weights) != len(value):
         raise InputError(
             f"has {len(value)} values, but {feature.weights} must be a list of as many weights: "
-            f"{shown(weights)}"
+            f"{short(weights)}"
         )
     return _shares(value, weights)
 
@@ -97,7 +97,7 @@ def _shares(values: Sequence[Any], weights: Sequence[Any]) -> Bag:
     for weight in weights:
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not number or not 0 <= weight <= LARGEST:
-            raise InputError(f"a weight must be from 0 to {LARGEST:g}, but is {shown(weight)}")
+            raise InputError(f"a weight must be from 0 to {LARGEST:g}, but is {short(weight)}")
     total = math.fsum(weights)
     if total == 0:
         return [(MISSING, 1.0)]
@@ -116,7 +116,7 @@ def text_of(value: Any) -> str:
     """A single value as training would name it."""
     if isinstance(value, str):
         if not value.isascii() and not _is_utf8(value):
-            raise InputError(f"must be text in UTF-8, but is {shown(value)}")
+            raise InputError(f"must be text in UTF-8, but is {short(value)}")
         return value
     if value is None:
         return MISSING
@@ -130,4 +130,4 @@ def text_of(value: Any) -> str:
         if value.is_integer() and abs(value) < 2**63:
             return str(int(value))
         return str(pa.scalar(value).cast(pa.string()).as_py())
-    raise InputError(f"must be a text, a number, true, false or null, but is {shown(value)}")
+    raise InputError(f"must be a text, a number, true, false or null, but is {short(value)}")
