@@ -22,7 +22,7 @@ from orchestrator.watch.health import (
     committed_at,
     interval_s,
     last_hour,
-    moment,
+    parse_time,
     reasons,
 )
 
@@ -64,7 +64,7 @@ def examine(store: Store, config: RunConfig) -> Health:
         arms=arms,
         commit_age_s=(now - committed_at(newest[-1])).total_seconds() if newest else None,
         interval_s=interval_s(newest),
-        lag_s=(now - moment(live)).total_seconds() if live else None,
+        lag_s=(now - parse_time(live)).total_seconds() if live else None,
         damaged=tuple(fault for _, damaged in hours.values() for fault in damaged),
     )
 

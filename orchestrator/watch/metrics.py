@@ -15,7 +15,7 @@ from ray.util.metrics import Counter, Gauge
 
 from orchestrator.journal.record import CycleRecord, champion, count_outcomes
 from orchestrator.watch.console import View
-from orchestrator.watch.health import begun, committed_at, moment
+from orchestrator.watch.health import committed_at, parse_time, started_at
 
 OF_ARMS = {
     "holdfast_retained_fraction": "Retained of the instances that divergence decided, last cycle",
@@ -78,7 +78,7 @@ class MeteredView:
             for outcome in record.outcomes:
                 self._outcomes.inc(tags=tags | {"status": outcome.status.value})
         if records:
-            self._begun.append(begun(records[0]).timestamp())
+            self._begun.append(started_at(records[0]).timestamp())
             self._set(run_figures(records[0], list(self._begun), self._live), self._run)
 
     def _set(self, figures: dict[str, float], tags: dict[str, str]) -> None:
@@ -114,5 +114,5 @@ def run_figures(record: CycleRecord, begun_at: Sequence[float], live: bool) -> d
     gaps = [after - before for before, after in pairwise(begun_at)]
     figures["holdfast_cycle_interval_seconds"] = statistics.median(gaps) if gaps else seconds
     if live and record.chunk.newest is not None:
-        figures["holdfast_lag_seconds"] = time.time() - moment(record.chunk.newest).timestamp()
+        figures["holdfast_lag_seconds"] = time.time() - parse_time(record.chunk.newest).timestamp()
     return figures
