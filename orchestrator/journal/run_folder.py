@@ -64,7 +64,7 @@ def prepare(store: Store, config: RunConfig) -> Start:
             "restore the file, or start again in another folder"
         )
     moved = set_aside_uncommitted(store, arms, found.cycle)
-    messages = [*found.skipped, *(f"{path}: set aside" for path in moved)]
+    messages = [*found.skipped, *(f"{path}: moved to set-aside/" for path in moved)]
     return Start(found.cycle + 1, found.records, tuple(messages))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import Origin, open_origin
 from orchestrator.publish.place import Version
@@ -62,9 +62,7 @@ class Scorer:
             raise InputError(f"{origin.store.uri}: has no model that can be served{reason}")
         spec = self.current.config.spec
         self._users, self._ads = RequestDecoder("user", spec.user), RequestDecoder("ad", spec.ad)
-        first_vectors(
-            0, "", [""], 1, 1.0
-        )  # compile it before the first request with an unseen value
+        first_vectors(0, "", [""], 1, 1.0)  # compile it before the first request needs it
 
     @property
     def current(self) -> Snapshot:
@@ -151,10 +149,8 @@ def following(uri: str, arm: str | None = None, poll_s: float = 2.0) -> Iterator
         while not stop.wait(poll_s):
             try:
                 scorer.refresh()
-            except (
-                Exception
-            ) as error:  # the origin cannot be read: keep serving the current version
-                scorer.record_fault(" ".join(str(error).split()) or type(error).__name__)
+            except Exception as error:  # the origin cannot be read: keep the current version
+                scorer.record_fault(one_line(error))
 
     thread = threading.Thread(target=follow, name="follow", daemon=True)
     thread.start()

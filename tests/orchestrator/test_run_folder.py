@@ -40,8 +40,8 @@ def test_what_is_passed_over_is_told_and_set_aside(store: LocalStore) -> None:
     assert start.cycle == 2
     assert start.messages == (
         "journal/b/cycle-000002.json: corrupt: not a complete record",
-        "journal/b/cycle-000002.json: set aside",
-        "journal/a/cycle-000002.json: set aside",
+        "journal/b/cycle-000002.json: moved to set-aside/",
+        "journal/a/cycle-000002.json: moved to set-aside/",
     )
     assert prepare(store, config()).messages == ()
 
