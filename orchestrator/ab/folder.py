@@ -11,7 +11,7 @@ from orchestrator.ab.section import ab
 from orchestrator.ab.summary import summarise
 from orchestrator.config.file import config_text, read_as_config
 from orchestrator.report.section import Section
-from orchestrator.storage.checksummed import DamagedError, dumps, loads
+from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 
 CONFIG = "ab.yaml"
@@ -74,7 +74,7 @@ def _loaded(store: Store) -> Iterator[Finished]:
     for seed in done(store):
         try:
             yield _finished(loads(read(store, _path(seed)), f"{store.uri}/{_path(seed)}"))
-        except DamagedError as fault:
+        except CorruptError as fault:
             raise InputError(f"{fault}; delete it, and run the test again") from None
 
 

@@ -25,7 +25,7 @@ def command(
     vespa: a schema that ranks by b + nu_u . nu_a, and a feed of documents with the ads' vectors.
     """
     from divergence.errors import InputError
-    from orchestrator.export.catalogue import whole_ads
+    from orchestrator.export.catalogue import catalogue_vectors
     from orchestrator.export.model_table import export_parquet
     from orchestrator.export.vespa import export_vespa
     from orchestrator.publish.follower import Follower
@@ -40,7 +40,7 @@ def command(
         click.echo(f"holdfast: passed over: {fault}", err=True)
     model, output = follower.model, Output(out)
     assert found.version is not None  # a follower that has a model has its version
-    table = None if ads is None else whole_ads(model, ads, key)
+    table = None if ads is None else catalogue_vectors(model, ads, key)
     if form == "vespa" and table is not None:
         written = export_vespa(model, found.version, output, table, name)
     else:

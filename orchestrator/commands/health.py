@@ -22,7 +22,7 @@ from orchestrator.watch.health import (
     committed_at,
     interval_s,
     last_hour,
-    moment,
+    parse_time,
     reasons,
 )
 
@@ -49,7 +49,7 @@ def command(run: str, as_json: bool) -> None:
 
 
 def examine(store: Store, config: RunConfig) -> Health:
-    """Look at the journal and at who claims the run."""
+    """Look at the journal and at who holds the lease."""
     now = datetime.now(UTC)
     hours = {arm.name: last_hour(store, arm.name) for arm in config.arms}
     arms = {name: arm_health(records) for name, (records, _) in hours.items() if records}
@@ -64,20 +64,20 @@ def examine(store: Store, config: RunConfig) -> Health:
         arms=arms,
         commit_age_s=(now - committed_at(newest[-1])).total_seconds() if newest else None,
         interval_s=interval_s(newest),
-        lag_s=(now - moment(live)).total_seconds() if live else None,
+        lag_s=(now - parse_time(live)).total_seconds() if live else None,
         damaged=tuple(fault for _, damaged in hours.values() for fault in damaged),
     )
 
 
 def _driver(store: Store) -> tuple[str, bool]:
-    claim = current_lease(store)
-    if claim is None:
-        return "it was ended in order", False
-    lease = LeaseTiming()
-    short = replace(lease, silence_s=2 * lease.beat_s)  # enough for a heartbeat
-    if holder_is_alive(store, claim, lambda _: None, short):
-        return str(claim), True
-    return f"{claim} is dead", False
+    lease = current_lease(store)
+    if lease is None:
+        return "no driver holds the lease", False
+    timing = LeaseTiming()
+    short = replace(timing, expires_after_s=2 * timing.heartbeat_s)  # enough for a heartbeat
+    if holder_is_alive(store, lease, lambda _: None, short):
+        return str(lease), True
+    return f"{lease} is dead", False
 
 
 def lines(name: str, health: Health, why: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from divergence.errors import InputError
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.journal import cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.journal.run_folder import run_config
 from orchestrator.storage.local_store import LocalStore
 from orchestrator.storage.open import open_store
@@ -109,5 +109,5 @@ def _absolute(uri: str) -> str:
 def _read(task: tuple[Store, str, int]) -> CycleRecord | str:
     try:
         return read_record(*task)
-    except (DamagedError, InputError) as fault:
+    except (CorruptError, InputError) as fault:
         return str(fault)

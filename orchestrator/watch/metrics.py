@@ -13,7 +13,7 @@ from itertools import pairwise
 from ray.util.metrics import Counter, Gauge
 
 from orchestrator.journal.record import CycleRecord, champion, count_outcomes
-from orchestrator.watch.health import begun, committed_at, moment
+from orchestrator.watch.health import committed_at, parse_time, started_at
 
 OF_ARMS = {
     "holdfast_retained_fraction": "Retained of the instances that divergence decided, last cycle",
@@ -58,7 +58,7 @@ class Metrics:
             self._set(arm_figures(record), tags)
             for outcome in record.outcomes:
                 self._outcomes.inc(tags=tags | {"status": outcome.status.value})
-        self._started.append(begun(records[0]).timestamp())
+        self._started.append(started_at(records[0]).timestamp())
         self._set(run_figures(records[0], list(self._started), self._live), self._run)
 
     def _set(self, figures: dict[str, float], tags: dict[str, str]) -> None:
@@ -82,8 +82,8 @@ def arm_figures(record: CycleRecord) -> dict[str, float]:
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def run_figures(record: CycleRecord, started_at: Sequence[float], live: bool) -> dict[str, float]:
-    """The metrics of a run after a cycle; `started_at` has the starts of the last cycles."""
+def run_figures(record: CycleRecord, starts: Sequence[float], live: bool) -> dict[str, float]:
+    """The metrics of a run after a cycle; `starts` has the starts of the last cycles."""
     seconds = record.timings.get("cycle", 0.0)
     figures = {
         "holdfast_cycle": float(record.cycle),
@@ -91,8 +91,8 @@ def run_figures(record: CycleRecord, started_at: Sequence[float], live: bool) ->
         "holdfast_last_commit_timestamp_seconds": time.time(),
         "holdfast_events_per_second": record.chunk.events / seconds if seconds else 0.0,
     }
-    gaps = [after - before for before, after in pairwise(started_at)]
+    gaps = [after - before for before, after in pairwise(starts)]
     figures["holdfast_cycle_interval_seconds"] = statistics.median(gaps) if gaps else seconds
     if live and record.chunk.newest is not None:
-        figures["holdfast_lag_seconds"] = time.time() - moment(record.chunk.newest).timestamp()
+        figures["holdfast_lag_seconds"] = time.time() - parse_time(record.chunk.newest).timestamp()
     return figures

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from orchestrator.journal.journal import cycles_of, read_record
-from orchestrator.journal.record import without_clock
+from orchestrator.journal.record import reproducible_part
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import read
 from scripts.lab.cluster import ROOT, LabCluster
@@ -134,7 +134,7 @@ def bits(out: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for arm in ("production", "entropic"):
         for cycle in cycles_of(store, arm):
-            record = without_clock(read_record(store, arm, cycle))
+            record = reproducible_part(read_record(store, arm, cycle))
             found[f"{arm} {cycle}"] = record.model_dump_json()
         for name in store.names(f"models/{arm}"):
             found[f"{arm} {name}"] = read(store, f"models/{arm}/{name}")

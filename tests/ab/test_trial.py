@@ -172,7 +172,7 @@ def test_trials_are_kept_as_they_are(tmp_path: Path) -> None:
     assert folder.load(store) == given
     path = tmp_path / "trials/seed-0000000003.json"
     path.write_bytes(path.read_bytes().replace(b"50000", b"60000"))
-    with pytest.raises(InputError, match=r"torn or altered.*delete it"):
+    with pytest.raises(InputError, match=r"corrupt.*delete it"):
         folder.load(store)
 
 

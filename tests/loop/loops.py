@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.journal import cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, without_clock
+from orchestrator.journal.record import CycleRecord, reproducible_part
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import Ended, run
 from orchestrator.pool.messages import Task
@@ -92,7 +92,7 @@ def bits(where: Path | str, config: RunConfig) -> dict[str, object]:
     found: dict[str, object] = {}
     for arm in config.arms:
         for record in records(where, arm.name):
-            found[f"{arm.name} {record.cycle}"] = without_clock(record).model_dump_json()
+            found[f"{arm.name} {record.cycle}"] = reproducible_part(record).model_dump_json()
         for name in store.names(f"models/{arm.name}"):
             found[name + arm.name] = read(store, f"models/{arm.name}/{name}")
     return found

@@ -30,7 +30,7 @@ def test_mistakes_are_one_line_and_exit_with_2(tmp_path: Path) -> None:
         (["run", config, "--wrong"], "No such option"),
         (
             ["replay", tmp_path, "--cycle", "0", "--instance", "0"],
-            "is no run: it has no config.yaml",
+            "not a run folder: it has no config.yaml",
         ),
     ]:
         done = holdfast(*arguments)
@@ -39,7 +39,7 @@ def test_mistakes_are_one_line_and_exit_with_2(tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
     done = holdfast("run", config, "--out", tmp_path / "nothing", "--resume")
     assert done.returncode == 2
-    assert "there is no run to resume" in done.stderr
+    assert "cannot resume: not a run folder" in done.stderr
 
 
 def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from orchestrator.pool.ray_pool import RayPool, RetryPolicy
 from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import open_origin
-from orchestrator.publish.place import newest_version, numbers, version_path
+from orchestrator.publish.place import newest_version, version_numbers, version_path
 from orchestrator.publish.publisher import Publisher
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import ConflictError
@@ -61,7 +61,7 @@ def test_an_object_store_is_a_place(bucket: str, tmp_path: Path) -> None:
     assert follower.advance().version == first
     for record in made[1:]:
         assert publisher.publish(record) is not None
-    assert numbers(place) == [2, 3]
+    assert version_numbers(place) == [2, 3]
     assert follower.advance().version == newest_version(place)
     model = read_model(run_store, made[-1].model, follower.model.config)
     assert save_model(follower.model) == save_model(model)

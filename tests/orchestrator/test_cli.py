@@ -66,7 +66,7 @@ def test_a_users_mistakes_are_a_line_each_and_code_2(holdfast: Holdfast, run_yam
         (("confg",), "No such command 'confg'. Did you mean 'config'? See holdfast --help."),
         (("config",), "Missing argument 'CONFIG'. See holdfast config --help."),
         (("log", "x", "--last", "0"), "Invalid value for '--last': 0 is not in the range x>=1."),
-        (("log", "/no/run"), "/no/run: is no run: it has no config.yaml"),
+        (("log", "/no/run"), "/no/run: not a run folder: it has no config.yaml"),
         (("log", "nope://run"), "nope://run: cannot be opened: Protocol not known: nope"),
     ],
 )
@@ -95,7 +95,7 @@ def test_log_lists_the_cycles_and_what_is_damaged(holdfast: Holdfast, tmp_path: 
         commit(store, [record(arm, cycle) for arm in ("a", "b")])
     (store.root / record_path("a", 1)).write_bytes(b"torn")
     told = holdfast("log", store.uri).out.splitlines()
-    assert told[0] == "journal/a/cycle-000001.json: torn or altered: no whole record"
+    assert told[0] == "journal/a/cycle-000001.json: corrupt: not a complete record"
     assert [text.split()[:3] for text in told[1:3]] == [["cycle", "0", "(1"]] * 2
     assert len(told) == 6
     last = holdfast("log", store.uri, "--last", "1", "--json").out.splitlines()

@@ -48,7 +48,7 @@ def test_a_damaged_record_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     run = load_run(open_store(str(tmp_path)), "x")
     assert len(run.records["production"]) == 5
     assert [r.cycle for r in run.records["entropic"]] == [0, 1, 2, 4]
-    assert run.faults == ("journal/entropic/cycle-000003.json: torn or altered: no whole record",)
+    assert run.faults == ("journal/entropic/cycle-000003.json: corrupt: not a complete record",)
 
 
 def test_a_record_of_a_newer_holdfast_is_named_too(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_a_run_without_cycles_says_so(tmp_path: Path) -> None:
 def test_of_several_folders_those_that_are_runs_are_read(day: Path, tmp_path: Path) -> None:
     loaded = load_runs([str(day), str(tmp_path), str(day)])
     assert [run.name for run in loaded.runs] == ["day"]
-    assert loaded.refused == (f"{tmp_path}: is no run: it has no config.yaml",)
-    with pytest.raises(InputError, match=r"is no run: it has no config\.yaml"):
+    assert loaded.refused == (f"{tmp_path}: not a run folder: it has no config.yaml",)
+    with pytest.raises(InputError, match=r"not a run folder: it has no config\.yaml"):
         load_runs([str(tmp_path)])
 
 

@@ -119,7 +119,7 @@ def test_the_users_vector_for_other_engines(served: Served) -> None:
         ("/v1/score", {"user": USER}, "ads: Field required"),
         ("/v1/score", {"user": USER, "ads": ADS, "x": 1}, "x: unknown key; the body must be"),
         ("/v1/score", {"user": USER, "ads": []}, "ads: must have at least one ad, but is empty"),
-        ("/v1/score", "{oops", "body: is no JSON: Expecting property name"),
+        ("/v1/score", "{oops", "body: not JSON: Expecting property name"),
         ("/v1/batch", [{"user": USER, "ads": ADS}], "body: must be a JSON object, sent with"),
         ("/v1/batch", {"requests": []}, "requests: List should have at least 1 item"),
         ("/v1/user-vector", {"user": 3}, "user: Input should be a valid dictionary"),

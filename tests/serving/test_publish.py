@@ -13,7 +13,7 @@ from orchestrator.journal.record import ChampionNorms
 from orchestrator.publish.background import BackgroundPublisher
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import PlaceOrigin, RunOrigin, open_origin
-from orchestrator.publish.place import newest_version, numbers, read_version, version_path
+from orchestrator.publish.place import newest_version, read_version, version_numbers, version_path
 from orchestrator.publish.publisher import Publisher
 from orchestrator.storage.local_store import LocalStore
 from orchestrator.storage.store import Store, read
@@ -62,7 +62,7 @@ def test_what_is_there_is_not_published_again(run: SmallRun, place: Store) -> No
     stays = second.model_copy(update={"cycle": 2, "winner": None, "outcomes": ()})
     assert one.publish(stays) is None, "the champion stayed"
     assert publisher(run, place).publish(first) is None, "nor by a process that starts anew"
-    assert numbers(place) == [1]
+    assert version_numbers(place) == [1]
 
 
 @pytest.mark.parametrize("size", [15.0, float("inf"), float("nan")])
@@ -77,7 +77,7 @@ def test_a_torn_model_is_not_published(run: SmallRun, place: Store) -> None:
     record = run.play()
     file = Path(run.store.uri) / record.model[0].path
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(InputError, match="torn or altered"):
+    with pytest.raises(InputError, match="corrupt"):
         publisher(run, place).publish(record)
     file.unlink()
     with pytest.raises(InputError, match="missing"):
@@ -97,7 +97,7 @@ def test_a_place_belongs_to_one_line_until_it_is_taken_over(
     taken = publisher(other, place, take_over=True).publish(record)
     assert taken is not None
     assert taken.number == 2
-    with pytest.raises(InputError, match="took it over"):
+    with pytest.raises(InputError, match="has taken over this place"):
         mine.publish(run.play())
     follower = Follower(PlaceOrigin(place))
     follower.advance()
@@ -109,17 +109,17 @@ def test_of_two_publishers_at_once_one_is_refused(run: SmallRun, place: Store) -
     record = run.play()
     one.publish(record)
     newest = version_path(1)
-    with pytest.raises(InputError, match="is there already, with other contents"):
+    with pytest.raises(InputError, match="already exists with other contents"):
         place.create(newest, b"another's")
     assert two.publish(record) is None
-    assert numbers(place) == [1]
+    assert version_numbers(place) == [1]
 
 
 def test_old_versions_and_their_files_go(run: SmallRun, place: Store) -> None:
     one = publisher(run, place, keep_last=2)
     for _ in range(5):
         one.publish(run.play())
-    assert numbers(place) == [4, 5]
+    assert version_numbers(place) == [4, 5]
     used = {file.path for n in (4, 5) for file in read_version(place, n).files}
     assert {f"models/{name}" for name in place.names("models")} == used
 
@@ -232,7 +232,7 @@ def test_the_commands_publish_and_export(
     run.play()
     assert holdfast("publish", run.store.uri, place.uri, "--arm", "x") == 2
     assert holdfast("publish", run.store.uri, place.uri, "--full") == 0
-    assert numbers(place) == [1]
+    assert version_numbers(place) == [1]
     out = tmp_path / "out"
     assert holdfast("export", place.uri, "--as", "parquet", "--out", str(out)) == 0
     assert json.loads((out / "model.json").read_text())["version"] == 1
@@ -243,5 +243,5 @@ def test_the_commands_publish_and_export(
 def test_a_run_s_own_folder_is_no_place(tmp_path: Path) -> None:
     config = read_config("source: simulator\narms: [{name: a}]\n", "run.yaml")
     run = LocalStore(tmp_path)
-    with pytest.raises(InputError, match="is the run's own folder"):
+    with pytest.raises(InputError, match="is the run folder itself"):
         Publisher(config, run, run, PublishConfig(to=str(tmp_path)))

@@ -147,10 +147,10 @@ def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
     ("text", "message"),
     [
         ("source: [", "not YAML"),
-        ("features: {user: [a], ad: [b]}", "source: missing: it must be given"),
+        ("features: {user: [a], ad: [b]}", "source: missing: this key is required"),
         (
             "source: {kind: files, cut: {events: 3}}\nfeatures: {user: [a], ad: [b]}",
-            "config.yaml:1: source.path: missing: it must be given",
+            "config.yaml:1: source.path: missing: this key is required",
         ),
         ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "one of simulator, files, follow"),
     ],
