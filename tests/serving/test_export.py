@@ -82,13 +82,8 @@ def test_vespa_ranks_as_the_scorer_does(
 ) -> None:
     """No Vespa is here: the schema's own expression is evaluated on the feed's own documents."""
     out = tmp_path / "app"
-<<<<<<< HEAD
-    ads = whole_ads(run.model, str(catalogue), "id")
-    export_vespa(run.model, scorer.current.version, Output(str(out)), ads)
-=======
     ads = catalogue_vectors(run.model, str(catalogue), "id")
     export_vespa(run.model, scorer.current.version, Output(str(out)), ads)
->>>>>>> english2
     schema = Schema((out / "schemas/holdfast_ad.sd").read_text())
     assert schema.name == "holdfast_ad"
     vector, bias, version = scorer.user_vector(USER)
@@ -118,11 +113,7 @@ def test_ids_must_tell_ads_apart(
 ) -> None:
     pq.write_table(pa.Table.from_pylist([*ADS, ADS[0] | {"id": "b"} | change]), catalogue)
     with pytest.raises(InputError, match=re.escape(told)):
-<<<<<<< HEAD
-        whole_ads(run.model, str(catalogue), "id")
-=======
         catalogue_vectors(run.model, str(catalogue), "id")
->>>>>>> english2
 
 
 def test_what_is_wrong_with_a_catalogue_is_told(
