@@ -100,7 +100,7 @@ def test_arms_learn_from_their_own_traffic_or_from_all(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("assignment", "told"),
     [
-        ("treatment.name=production", "must have names of their own, but are both 'production'"),
+        ("treatment.name=production", "must have different names, but both are 'production'"),
         ("treatment.start_from={arm: production, cycle: 3}", "start_from must not be given"),
         ("source=toy", "'kind' must be one of simulator"),
         ("seeds=[1, 1]", "seeds: must be different"),
@@ -155,7 +155,7 @@ def test_a_test_is_run_once_and_gone_on_with(holdfast: Holdfast, tmp_path: Path)
     before = (out / "trials/seed-0000000001.json").read_bytes()
     code, again, err = holdfast("ab", "run", str(config), "--out", str(out))
     assert (code, again) == (0, told)
-    assert "1 of 1 trials are there already" in err
+    assert "skipping 1 of 1 trials: already finished" in err
     assert (out / "trials/seed-0000000001.json").read_bytes() == before
     assert {"ab.html", "counts.csv", "figures"} <= {path.name for path in out.iterdir()}
     assert [trial.name for trial in read_counts(str(out / "counts.csv"))] == ["seed 1"]
@@ -185,7 +185,7 @@ def test_the_analysis_of_counts_decides_by_trials(holdfast: Holdfast, tmp_path: 
     assert code == 0, err
     found = json.loads(out)
     assert found["deciding"]["CTR"]["low"] > 0
-    assert found["verdict"].startswith("both of the paper's lifts show here.")
+    assert found["verdict"].startswith("both of the paper's lifts appear here.")
     assert found["deciding"]["CTR"]["basis"] == "Student's 95% interval over 3 trials"
     assert len(found["days"]) == len(found["trials"]) == 3
     page = (tmp_path / "ab.html").read_text()

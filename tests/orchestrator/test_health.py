@@ -64,7 +64,7 @@ def test_a_champion_whose_file_is_altered_or_gone_is_told(store: LocalStore) -> 
 def test_a_complete_run_needs_no_driver(store: LocalStore) -> None:
     cycles(store, 5, ended_s=1e6)
     assert why(store, "cycles=5") == []
-    assert "nobody drives the run: it was ended in order" in why(store)[0]
+    assert "nobody drives the run: stopped cleanly" in why(store)[0]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_command_fits_a_screen_and_tells_by_its_exit_code(store: LocalStore)
     with hold_lease(store, lease=LeaseTiming(0.1)):
         done = CliRunner().invoke(holdfast, ["health", str(store.root)])
         assert done.exit_code == 0, done.output
-        assert done.output.splitlines()[0] == f"{store.uri}: well"
+        assert done.output.splitlines()[0] == f"{store.uri}: healthy"
         assert len(done.output.splitlines()) < 24
     done = CliRunner().invoke(holdfast, ["health", str(store.root), "--json"])
     assert done.exit_code == 3
