@@ -77,7 +77,7 @@ def _tiles(study: Study) -> str:
             tiles.append(_tile(f"{mean:.1%}", "retained", f"{swatch}<i>{escape(arm)}</i>", where))
         if pair is not None:
             value, _, interval = points(gain(pair)).partition(" points ")
-            tiles.append(_tile(value, "points more retained", escape(interval), where))
+            tiles.append(_tile(value, "difference in points", escape(interval), where))
         rows.append(f'<div class="tiles">{"".join(tiles)}</div>')
     return "".join(rows)
 

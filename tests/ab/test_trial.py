@@ -161,7 +161,7 @@ def test_a_test_is_run_once_and_gone_on_with(holdfast: Holdfast, tmp_path: Path)
     assert [trial.name for trial in read_counts(str(out / "counts.csv"))] == ["seed 1"]
     code, _, err = holdfast("ab", "run", str(config), "--out", str(out), "--set", "share=0.3")
     assert code == 2
-    assert "holds an A/B test with another config" in err
+    assert "holds an A/B test with a different config" in err
 
 
 def test_trials_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -190,10 +190,10 @@ def test_the_analysis_of_counts_decides_by_trials(holdfast: Holdfast, tmp_path: 
     assert len(found["days"]) == len(found["trials"]) == 3
     page = (tmp_path / "ab.html").read_text()
     assert "the CTR lift is above zero" in page
-    assert "By day, all trials together" in page
+    assert "By day, all trials pooled" in page
     code, out, _ = holdfast("ab", "analyse", str(tmp_path / "counts.csv"))
     assert code == 0
-    assert re.search(r"CTR \+3\.\d+% .*: a lift shows", out)
+    assert re.search(r"CTR \+3\.\d+% .*: there is a lift", out)
 
 
 def test_the_report_has_the_ab_section(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_the_report_has_the_ab_section(tmp_path: Path) -> None:
     section = folder.ab_section(store)
     assert section.findings[0].verdict is not None
     assert [len(chart.panels) for chart in section.charts] == [2, 2]
-    assert "neither of the paper's two lifts shows here" not in section.findings[0].text
+    assert "neither of the paper's two lifts appears here" not in section.findings[0].text
     by_day, by_trial = section.tables
     assert [row[0].text for row in by_day.rows] == ["1", "2", "3"]
     assert [row[0].text for row in by_trial.rows] == ["seed 1", "seed 2", "seed 3", "all"]

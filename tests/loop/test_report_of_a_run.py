@@ -47,7 +47,7 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
     known = {parse_filename(file.name) for file in kept}
     arm, cycle, instance = next(one for one in lost if AbortId(*one) not in known)
     report(where, "--abort", f"{arm}:{cycle}:{instance}")
-    assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).file).exists()
+    assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).filename).exists()
     for asked, rule in (
         ("production:99:1", "in no run has this instance"),
         ("x", "must be ARM:CYCLE:"),

@@ -347,7 +347,7 @@ def test_arms_can_be_chosen() -> None:
     assert study.arms[:2] == ("naive", "fast")
     with pytest.raises(InputError, match="--baseline: no run has an arm named 'x'"):
         check_arms(Study((run,), baseline="x"))
-    with pytest.raises(InputError, match="--challenger must be another arm"):
+    with pytest.raises(InputError, match="--challenger and --baseline must be different"):
         check_arms(Study((run,), baseline="naive", challenger="naive"))
 
 

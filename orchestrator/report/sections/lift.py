@@ -52,7 +52,8 @@ def _finding(pair: Pair) -> Finding:
     curve_above = running_mean(series, window_for(len(series))).dropna() > 0
     share = float(curve_above.mean()) if len(curve_above) else None
     consistent = share >= CONSISTENT if share is not None and mean.known else None
-    after = f" after {pair.acclimation} cycles of acclimation" if pair.acclimation else ""
+    skipped = pair.acclimation
+    after = f" after {skipped} cycle{'s' * (skipped > 1)} of acclimation" if skipped else ""
     steady = "" if share is None else f"; the smoothed curve is above zero {share:.0%} of the time"
     text = f"The lift of {pair.arm} over {pair.baseline} is {lift_text(mean)}{after}{steady}."
     return judged(

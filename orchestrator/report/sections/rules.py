@@ -74,12 +74,14 @@ def _best_finding(study: Study, run: Run) -> Finding:
         }
     ).T
     kept, loss = means["retained_fraction"].dropna(), means["served_logloss"].dropna()
-    parts = [f"Over {len(shared)} shared cycles of {len(means)} arms"]
+    parts = []
     if len(kept):
         parts.append(f"{kept.idxmax()} retains most ({kept.max():.1%})")
     if len(loss):
         parts.append(f"{loss.idxmin()} has the lowest served log-loss ({loss.min():.5f})")
-    return Finding(f"{', '.join(parts)}.", None, run.name)
+    best = " and ".join(parts) or "no arm has a result"
+    text = f"Over {len(shared)} shared cycles of {len(means)} arms, {best}."
+    return Finding(text, None, run.name)
 
 
 def _table(study: Study) -> ReportTable:
