@@ -5,16 +5,16 @@ from dataclasses import replace
 
 from orchestrator.report.aborts import Abort
 from orchestrator.report.section import Section
+from orchestrator.report.sections.abort_vectors import abort_vectors
 from orchestrator.report.sections.bound import bound
-from orchestrator.report.sections.duel import duel
+from orchestrator.report.sections.entropic_vs_euclidean import entropic_vs_euclidean
 from orchestrator.report.sections.lift import lift
-from orchestrator.report.sections.losses import losses
+from orchestrator.report.sections.lost_instances import lost_instances
 from orchestrator.report.sections.norms import norms
 from orchestrator.report.sections.retained import retained
 from orchestrator.report.sections.rules import rules
-from orchestrator.report.sections.scatter import scatter
 from orchestrator.report.sections.seeds import seeds
-from orchestrator.report.sections.space import space
+from orchestrator.report.sections.settings import settings
 from orchestrator.report.sections.stability import stability
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import without_verdict
@@ -28,13 +28,13 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
     found = (
         *(_paper_verdicts_only(section, study) for section in (retained(study), seeds(study))),
         *(_paper_verdicts_only(section, study) for section in (norms(study), lift(study))),
-        duel(study),
-        scatter(aborts),
+        entropic_vs_euclidean(study),
+        abort_vectors(aborts),
         bound(study),
         rules(study),
         sustained,
-        losses(study),
-        space(study),
+        lost_instances(study),
+        settings(study),
     )
     return tuple(_without_empty_charts(section) for section in found if section is not None)
 

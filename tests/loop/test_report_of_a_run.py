@@ -49,7 +49,7 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
     report(where, "--abort", f"{arm}:{cycle}:{instance}")
     assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).filename).exists()
     for asked, rule in (
-        ("production:99:1", "in no run has this instance"),
+        ("production:99:1", "did not diverge in any run"),
         ("x", "must be ARM:CYCLE:"),
     ):
         refused = CliRunner().invoke(holdfast, ["report", str(where), "--abort", asked])

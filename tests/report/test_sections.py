@@ -19,10 +19,10 @@ from orchestrator.report.chart import Line
 from orchestrator.report.interval import interval_over_runs
 from orchestrator.report.load import Loaded, Run
 from orchestrator.report.section import Section
-from orchestrator.report.sections.losses import saved_seconds
+from orchestrator.report.sections.abort_vectors import abort_vectors, thinned
+from orchestrator.report.sections.lost_instances import saved_seconds
 from orchestrator.report.sections.retained import discards
-from orchestrator.report.sections.scatter import scatter, thinned
-from orchestrator.report.sections.space import cells_of
+from orchestrator.report.sections.settings import cells_of
 from orchestrator.report.study import Study, check_arms, running_mean
 from orchestrator.report.verdict import Verdict
 from orchestrator.report.write import compute, write
@@ -245,7 +245,7 @@ def test_vectors_before_an_abort() -> None:
     norm[0], norm[1] = np.inf, np.nan
     frame = pd.DataFrame({"feature": "age", "value": "x", "norm": norm, "updates": updates})
     abort = Abort("run", AbortId("production", 3, 7), 15.0, frame)
-    found = scatter([abort])
+    found = abort_vectors([abort])
     assert found is not None
     assert found.findings[0].verdict is Verdict.AGREES
     assert found.charts[0].panels[0].x.high <= 22.5
@@ -253,10 +253,10 @@ def test_vectors_before_an_abort() -> None:
     assert len(few) == 100
     assert few["norm"].isna().any()
     contagious = replace(abort, vectors=frame.assign(norm=14.0))
-    other = scatter([contagious])
+    other = abort_vectors([contagious])
     assert other is not None
     assert other.findings[0].verdict is Verdict.DISAGREES
-    assert scatter([]) is None
+    assert abort_vectors([]) is None
 
 
 def test_aborts_are_chosen_from_all_arms_newest_first(day_run: Run) -> None:

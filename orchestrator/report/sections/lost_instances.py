@@ -14,7 +14,7 @@ CAUSES = ("diverged", "failed", "late")
 MAX_FEATURES = 10
 
 
-def losses(study: Study) -> Section:
+def lost_instances(study: Study) -> Section:
     """Causes by arm, features that diverge first, depth in the chunk, and CPU time saved."""
     return Section(
         key="losses",

@@ -17,7 +17,7 @@ BINS = 18
 MAX_DOTS = 400
 
 
-def space(study: Study) -> Section:
+def settings(study: Study) -> Section:
     """Settings by cycle, and maps of the share of instances that diverged."""
     return Section(
         key="settings",

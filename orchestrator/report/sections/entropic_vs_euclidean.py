@@ -20,7 +20,7 @@ RULES = ("entropic", "euclidean")
 NORMS = (("max_inf", "largest ‖v‖∞"), ("mean_top10_inf", "mean of the 10 largest ‖v‖∞"))
 
 
-def duel(study: Study) -> Section | None:
+def entropic_vs_euclidean(study: Study) -> Section | None:
     """Lift, largest norm and mean of the ten largest; None if no run has both rules."""
     found = [(run, pair) for run in study.shown if (pair := best_pair(study, run))]
     if not found:

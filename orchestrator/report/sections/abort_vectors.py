@@ -17,7 +17,7 @@ FEW = 0.05
 MAX_DOTS = 2500
 
 
-def scatter(aborts: Sequence[Abort]) -> Section | None:
+def abort_vectors(aborts: Sequence[Abort]) -> Section | None:
     """One panel for each retrained abort; None if there is none."""
     if not aborts:
         return None
