@@ -22,9 +22,7 @@ KS = "0.03,0.1,0.3,1,2,3,4,5,6,7,8,9,10"
 @click.command("bound", epilog="Example: holdfast bound configs/quickstart.yaml --search")
 @config_argument
 @set_option
-@click.option(
-    "--search", "search", is_flag=True, help="Also search: train with rho = k * rho0 for each k."
-)
+@click.option("--search", is_flag=True, help="Also search: train with rho = k * rho0 for each k.")
 @click.option("--k", "ks_text", default=KS, show_default=True, help="Values of k to try.")
 @click.option("--arm", help="Use this arm's rule and ranges. Default: the first arm with a bound.")
 @click.option("--cycles", default=32, show_default=True, type=click.IntRange(min=2),
@@ -82,8 +80,10 @@ def _search(
     quiet: bool,
 ) -> dict[str, object]:
     arms = {arm.name: arm for arm in bounded_arms(config)}
-    if not arms or (arm_name is not None and arm_name not in arms):
-        known = ", ".join(arms) or "none"
+    if not arms:
+        raise InputError("--search needs an arm whose rule has a bound rho; the config has none")
+    if arm_name is not None and arm_name not in arms:
+        known = ", ".join(arms)
         raise InputError(f"--arm {arm_name}: must be an arm whose rule has a bound rho: {known}")
     arm = arms[arm_name] if arm_name else next(iter(arms.values()))
     chunks = _chunks(source, cycles)
