@@ -1,4 +1,4 @@
-"""`holdfast health`: whether a run is well, and why not."""
+"""`holdfast health`: whether a run is healthy, and if not, why."""
 
 import json
 import sys
@@ -26,17 +26,17 @@ from orchestrator.watch.health import (
     reasons,
 )
 
-NOT_WELL = 3
+UNHEALTHY = 3
 
 
-@click.command("health", epilog="Example: holdfast health s3://bucket/run || page somebody")
+@click.command("health", epilog="Example: holdfast health s3://bucket/run || echo unhealthy")
 @run_argument
 @json_option
 def command(run: str, as_json: bool) -> None:
-    """Say in one screen whether RUN is well and why not. Exit code 0: well, 3: not well.
+    """Show whether RUN is healthy, and if not, why. Exit code 0: healthy, 3: unhealthy.
 
-    Looks at the run's folder alone, from any machine that can read it. A driver that runs
-    elsewhere is watched for a few seconds.
+    Reads only the run folder, so it works on any machine that can read it. If the driver runs on
+    another machine, the command waits a few seconds for its heartbeat.
     """
     store = open_store(run)
     found = examine(store, run_config(store))
@@ -45,11 +45,11 @@ def command(run: str, as_json: bool) -> None:
         click.echo(json.dumps({"run": store.uri, "well": not why, "reasons": why, **asdict(found)}))
     else:
         click.echo("\n".join(lines(store.uri, found, why)))
-    sys.exit(NOT_WELL if why else 0)
+    sys.exit(UNHEALTHY if why else 0)
 
 
 def examine(store: Store, config: RunConfig) -> Health:
-    """Look at the journal and at who holds the lease."""
+    """Check the journal and the run's lease."""
     now = datetime.now(UTC)
     hours = {arm.name: last_hour(store, arm.name) for arm in config.arms}
     arms = {name: arm_health(records) for name, (records, _) in hours.items() if records}
@@ -81,8 +81,8 @@ def _driver(store: Store) -> tuple[str, bool]:
 
 
 def lines(name: str, health: Health, why: list[str]) -> list[str]:
-    """The screen."""
-    state = "not well" if why else "complete" if health.complete else "well"
+    """The lines that the command shows."""
+    state = "unhealthy" if why else "complete" if health.complete else "healthy"
     found = [f"{name}: {state}", *(f"  ! {reason}" for reason in why)]
     found.append(f"  driver       {health.driver if not health.complete else 'done'}")
     if health.commit_age_s is not None:
@@ -96,7 +96,9 @@ def lines(name: str, health: Health, why: list[str]) -> list[str]:
 def _arm_line(arm: ArmHealth) -> str:
     parts = [f"cycle {arm.cycle}"]
     if arm.retained_fraction is not None:
-        parts.append(f"retained {arm.retained_fraction:.3f} of {arm.launched} in {arm.cycles}")
+        parts.append(
+            f"retained {arm.retained_fraction:.3f} of {arm.launched} in {arm.cycles} cycles"
+        )
     parts.append(f"failed {arm.failed}, late {arm.late}")
     if arm.served_logloss is not None:
         parts.append(f"served log-loss {arm.served_logloss:.5f}")

@@ -90,7 +90,7 @@ def test_help_and_version(holdfast: Holdfast) -> None:
 def test_log_lists_the_cycles_and_what_is_damaged(holdfast: Holdfast, tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "run")
     prepare(store, config(MINIMAL, "cycles=4"))
-    assert "has no committed cycle yet" in holdfast("log", store.uri).err
+    assert "no cycle is committed yet" in holdfast("log", store.uri).err
     for cycle in range(3):
         commit(store, [record(arm, cycle) for arm in ("a", "b")])
     (store.root / record_path("a", 1)).write_bytes(b"torn")

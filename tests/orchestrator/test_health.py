@@ -112,7 +112,7 @@ def test_the_command_fits_a_screen_and_tells_by_its_exit_code(store: LocalStore)
     with hold_lease(store, timing=LeaseTiming(0.1)):
         done = CliRunner().invoke(holdfast, ["health", str(store.root)])
         assert done.exit_code == 0, done.output
-        assert done.output.splitlines()[0] == f"{store.uri}: well"
+        assert done.output.splitlines()[0] == f"{store.uri}: healthy"
         assert len(done.output.splitlines()) < 24
     done = CliRunner().invoke(holdfast, ["health", str(store.root), "--json"])
     assert done.exit_code == 3

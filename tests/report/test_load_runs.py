@@ -8,7 +8,7 @@ from divergence.errors import InputError
 from orchestrator.journal.journal import record_path
 from orchestrator.journal.record import CycleRecord, count_outcomes
 from orchestrator.report.frames import CYCLES, INSTANCES, cycles_frame, instances_frame
-from orchestrator.report.load import Run, load_run, load_runs, names_of
+from orchestrator.report.load import Run, load_run, load_runs, short_names
 from orchestrator.storage.open import open_store
 
 
@@ -66,7 +66,7 @@ def test_a_run_without_cycles_says_so(tmp_path: Path) -> None:
     write_run(open_store(str(tmp_path)), config(), [])
     run = load_run(open_store(str(tmp_path)), "x")
     assert run.cycles == 0
-    assert run.faults == (f"{tmp_path}: has no committed cycle yet",)
+    assert run.faults == (f"{tmp_path}: no cycle is committed yet",)
 
 
 def test_of_several_folders_those_that_are_runs_are_read(day: Path, tmp_path: Path) -> None:
@@ -78,15 +78,19 @@ def test_of_several_folders_those_that_are_runs_are_read(day: Path, tmp_path: Pa
 
 
 def test_names_tell_runs_apart() -> None:
-    assert names_of(["a/week", "b/other"]) == ["week", "other"]
-    assert names_of(["a/week", "b/week/", "s3://bucket/c/week"]) == ["a/week", "b/week", "c/week"]
-    assert names_of(["/"]) == ["run"]
+    assert short_names(["a/week", "b/other"]) == ["week", "other"]
+    assert short_names(["a/week", "b/week/", "s3://bucket/c/week"]) == [
+        "a/week",
+        "b/week",
+        "c/week",
+    ]
+    assert short_names(["/"]) == ["run"]
 
 
 def test_a_name_never_leads_out_of_a_folder(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(day / "journal")
     assert [run.name for run in load_runs(["..", str(day)]).runs] == ["day"]
-    assert names_of(["s3://bucket/.."]) == ["bucket"]
+    assert short_names(["s3://bucket/.."]) == ["bucket"]
 
 
 def test_a_hole_in_a_journal_is_told(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_run_without_cycles_shows_what_there_is(tmp_path: Path) -> None:
     write_run(open_store(str(tmp_path)), config(), [])
     done = report(str(tmp_path))
     assert done.exit_code == 0
-    assert "has no committed cycle yet" in done.output
+    assert "no cycle is committed yet" in done.output
     assert "heuristic bound" in (tmp_path / "report.html").read_text()
 
 
@@ -102,9 +102,9 @@ def test_a_file_is_no_folder_for_a_report(day: Path, tmp_path: Path) -> None:
 
 def test_an_unknown_arm_is_refused(day: Path) -> None:
     done = report(str(day), "--abort", "nobody:1:2")
-    assert "no run has an arm 'nobody'" in str(done.exception)
+    assert "no run has an arm named 'nobody'" in str(done.exception)
     done = report(str(day), "--baseline", "nobody")
-    assert "no run has an arm 'nobody'" in str(done.exception)
+    assert "no run has an arm named 'nobody'" in str(done.exception)
 
 
 def test_a_run_on_object_storage_has_its_report_there(bucket: str) -> None:

@@ -1,4 +1,4 @@
-"""Why instances were lost, where divergence began, and what stopping at once has saved."""
+"""Why instances were lost, where divergence started, and how much time early stopping saved."""
 
 import numpy as np
 import pandas as pd
@@ -6,46 +6,46 @@ import pandas as pd
 from orchestrator.report.chart import Axis, Bars, Chart, Line, Panel, numbers
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
-from orchestrator.report.sections.rules import pace
+from orchestrator.report.sections.rules import seconds_per_event
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Finding
 
 CAUSES = ("diverged", "failed", "late")
-MOST_FEATURES = 10
+MAX_FEATURES = 10
 
 
-def losses(study: Study) -> Section:
-    """Causes by arm, features that diverge first, how far into the chunk, CPU saved."""
+def lost_instances(study: Study) -> Section:
+    """Causes by arm, features that diverge first, depth in the chunk, and CPU time saved."""
     return Section(
         key="losses",
-        title="What was lost, and where it began",
-        claim="The paper gives no numbers for this: it aborts an instance at the first vector with "
+        title="Lost instances",
+        claim="The paper gives no numbers here. It aborts an instance at the first vector with "
         "‖v‖∞ ≥ τ.",
         findings=tuple(_finding(study, run) for run in study.shown),
         charts=(_features(study), _depths(study)),
         tables=(_causes(study),),
-        note="CPU saved: the events that aborted instances did not train on, at the median pace of "
-        "the retained instances of the same arm and cycle, as a share of what training would have "
-        "taken without aborts.",
+        note="CPU saved: the events that aborted instances did not train on, times the median time "
+        "per event of the retained instances of the same arm and cycle, as a share of the training "
+        "time without aborts.",
     )
 
 
 def saved_seconds(instances: pd.DataFrame) -> float:
-    """What aborts saved of an arm's training time."""
+    """The training time that aborts saved in an arm."""
     aborted = instances[instances["status"] == "diverged"]
     left = (aborted["events"] - aborted["events_done"]).astype(float)
-    whole = pace(instances)
-    by_cycle = whole.groupby(instances.loc[whole.index, "cycle"]).median()
-    usual = whole.median() if len(whole) else np.nan
-    return float((left * aborted["cycle"].map(by_cycle).astype(float).fillna(usual)).sum())
+    pace = seconds_per_event(instances)
+    by_cycle = pace.groupby(instances.loc[pace.index, "cycle"]).median()
+    overall = pace.median() if len(pace) else np.nan
+    return float((left * aborted["cycle"].map(by_cycle).astype(float).fillna(overall)).sum())
 
 
 def _finding(study: Study, run: Run) -> Finding:
     rows = pd.concat([study.instances_of(run, arm) for arm in run.records])
     count = rows["status"].value_counts()
     lost = rows[rows["status"] == "diverged"]
-    told = ", ".join(f"{count.get(cause, 0):,} {cause}" for cause in CAUSES)
-    text = f"Of {len(rows):,} instances {told}."
+    causes = ", ".join(f"{count.get(cause, 0):,} {cause}" for cause in CAUSES)
+    text = f"Of {len(rows):,} instances: {causes}."
     if len(lost):
         first = lost["diverged_feature"].value_counts()
         depth = (lost["diverged_event"].astype(float) / lost["events"].astype(float)).median()
@@ -53,9 +53,9 @@ def _finding(study: Study, run: Run) -> Finding:
         saved = sum(saved_seconds(study.instances_of(run, arm)) for arm in run.records)
         share = saved / (spent + saved) if spent + saved > 0 else 0.0
         text += (
-            f" {first.index[0]} was the first to diverge in {first.iloc[0] / len(lost):.0%} of "
-            f"the cases, half of them within {depth:.0%} of the chunk; stopping at once saved "
-            f"{share:.1%} of the training time."
+            f" {first.index[0]} diverged first in {first.iloc[0] / len(lost):.0%} of the aborts. "
+            f"Half of all aborts came within the first {depth:.0%} of the chunk. Early stopping "
+            f"saved {share:.1%} of the training time."
         )
     return Finding(text, None, run.name)
 
@@ -82,7 +82,7 @@ def _causes(study: Study) -> ReportTable:
             )
     columns = ("run", "arm", "instances", *CAUSES, "median depth of an abort",
                "CPU spent, s", "CPU saved, s", "saved")  # fmt: skip
-    return ReportTable("Causes of loss, and what stopping at once saved", columns, tuple(rows))
+    return ReportTable("Causes of loss, and CPU time saved by early stopping", columns, tuple(rows))
 
 
 def _features(study: Study) -> Chart:
@@ -101,7 +101,7 @@ def _feature_panel(study: Study, run: Run) -> Panel | None:
     lost = rows[rows["diverged_feature"].notna()]
     if lost.empty:
         return None
-    names = lost["diverged_feature"].value_counts().index[:MOST_FEATURES].tolist()
+    names = lost["diverged_feature"].value_counts().index[:MAX_FEATURES].tolist()
     bars = []
     for arm in run.records:
         mine = lost[lost["arm"] == arm]["diverged_feature"].value_counts()
@@ -114,7 +114,7 @@ def _feature_panel(study: Study, run: Run) -> Panel | None:
             bars.append(Bars(arm, study.arms.index(arm), values, texts))
     most = max(float(bar.values.max()) for bar in bars)
     y = Axis("", -0.5, len(names) - 0.5, names=tuple(names))
-    return Panel(study.titled(run), Axis("aborted instances", 0, most * 1.05), y, tuple(bars))
+    return Panel(study.panel_title(run), Axis("aborted instances", 0, most * 1.05), y, tuple(bars))
 
 
 def _depths(study: Study) -> Chart:
@@ -122,7 +122,7 @@ def _depths(study: Study) -> Chart:
     return Chart(
         "depth-of-aborts",
         "How far into the chunk instances diverge",
-        "Share of an arm's aborts that have come by this part of the chunk.",
+        "Share of an arm's aborts that happened before this part of the chunk.",
         tuple(panels),
         wide=False,
     )
@@ -140,4 +140,6 @@ def _depth_panel(study: Study, run: Run) -> Panel | None:
     if not lines:
         return None
     x = Axis("part of the chunk, %", 0, 100)
-    return Panel(study.titled(run), x, Axis("share of aborts", 0, 1.02, unit="%"), tuple(lines))
+    return Panel(
+        study.panel_title(run), x, Axis("share of aborts", 0, 1.02, unit="%"), tuple(lines)
+    )

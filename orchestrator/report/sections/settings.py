@@ -1,4 +1,4 @@
-"""The champion's settings over time, and where in the space instances diverge."""
+"""The champion's settings over time, and where in the search space instances diverge."""
 
 import numpy as np
 import pandas as pd
@@ -7,28 +7,28 @@ from orchestrator.report.chart import Axis, Cells, Chart, Dots, Line, Panel, num
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import curve, cycle_panel, robust_axis, smoothing_text
-from orchestrator.report.study import Study, usual, window_for
+from orchestrator.report.study import Study, running_median, window_for
 from orchestrator.report.verdict import Finding, Verdict, holds
 from trainer.setting import PARAMETERS
 
 STEADY = 2.0
-"""A factor between a champion's high and low eta0 that counts as no change."""
+"""Up to this factor between a champion's high and low eta0 counts as no change."""
 BINS = 18
-MOST_DOTS = 400
+MAX_DOTS = 400
 
 
-def space(study: Study) -> Section:
+def settings(study: Study) -> Section:
     """Settings by cycle, and maps of the share of instances that diverged."""
     return Section(
         key="settings",
-        title="Settings: who wins, and who diverges",
+        title="Settings that win, and settings that diverge",
         claim="The best hyper-parameters change over time, sometimes significantly over short "
         "periods.",
         findings=tuple(_finding(study, run) for run in study.shown),
         charts=(_champions(study), _maps(study)),
-        note=f"Read as: the champion's eta0 varies by more than {STEADY:g} times between its 10th "
-        "and 90th percentile. A new winner does not prove that the best setting moved: of settings "
-        "about as good as each other, chance picks one.",
+        note=f"We read this as: the champion's eta0 varies by more than {STEADY:g} times between "
+        "its 10th and 90th percentile. A new winner does not prove that the best setting moved: "
+        "among settings that are about equally good, chance picks one.",
     )
 
 
@@ -69,21 +69,20 @@ def _setting_panel(study: Study, run: Run, name: str) -> Panel | None:
         series = study.of(run, arm)[name]
         if series.notna().any():
             tone = study.arms.index(arm)
-            lines += curve(arm, tone, series, window_for(run.cycles), usual)
+            lines += curve(arm, tone, series, window_for(run.cycles), running_median)
     values = np.concatenate([line.y for line in lines]) if lines else np.zeros(0)
     known = values[np.isfinite(values)]
     if len(known) == 0 or (known == known[0]).all():
         return None
     log = bool((known > 0).all()) and name != "beta"
-    return cycle_panel(study.titled(run, name), lines, robust_axis(name, lines, log))
+    return cycle_panel(study.panel_title(run, name), lines, robust_axis(name, lines, log))
 
 
 def _maps(study: Study) -> Chart:
     return Chart(
         "where-it-diverges",
-        "Where in the space instances diverge",
-        "Darker cells lost a larger share of the instances that were tried there; dots are "
-        "champions.",
+        "Where in the search space instances diverge",
+        "Darker cells lost a larger share of the instances tried there. Dots are champions.",
         tuple(_map(study, run, arm) for run in study.shown for arm in run.records),
         wide=False,
     )
@@ -96,13 +95,13 @@ def _map(study: Study, run: Run, arm: str) -> Panel:
     x_low, x_high = span_of([one["eta0"] for one in everyone], log=True)
     y_low, y_high = span_of([one["beta"] for one in everyone])
     won = mine[mine["won"]]
-    won = won.iloc[:: max(1, len(won) // MOST_DOTS)]
+    won = won.iloc[:: max(1, len(won) // MAX_DOTS)]
     texts = tuple(f"champion of cycle {cycle}" for cycle in won["cycle"])
     dots = Dots(
         "champions", study.arms.index(arm), numbers(won["eta0"]), numbers(won["beta"]), texts
     )
     return Panel(
-        study.titled(run, arm),
+        study.panel_title(run, arm),
         Axis("eta0", x_low, x_high, log=True),
         Axis("beta", y_low, y_high),
         (cells_of(mine, (x_low, x_high), (y_low, y_high)), dots),
@@ -110,7 +109,7 @@ def _map(study: Study, run: Run, arm: str) -> Panel:
 
 
 def cells_of(rows: pd.DataFrame, x_span: tuple[float, float], y_span: tuple[float, float]) -> Cells:
-    """The share diverged in each cell of a grid over eta0 (log) and beta; none where none tried."""
+    """The share that diverged in each cell of a grid over eta0 (log) and beta; no empty cells."""
     xs = np.geomspace(*x_span, BINS + 1)
     ys = np.linspace(*y_span, BINS + 1)
     i = np.clip(np.searchsorted(xs, numbers(rows["eta0"]), "right") - 1, 0, BINS - 1)

@@ -13,15 +13,15 @@ from orchestrator.report.sections.curves import (
 )
 from orchestrator.report.sections.lift import acclimation
 from orchestrator.report.sections.norms import ratio_interval, ratio_text
-from orchestrator.report.study import Pair, Study, usual, window_for
+from orchestrator.report.study import Pair, Study, running_median, window_for
 from orchestrator.report.verdict import Finding, Statement, above, below, judged, lift_text
 
 RULES = ("entropic", "euclidean")
 NORMS = (("max_inf", "largest ‖v‖∞"), ("mean_top10_inf", "mean of the 10 largest ‖v‖∞"))
 
 
-def duel(study: Study) -> Section | None:
-    """Lift, largest norm and mean of the ten largest; None where no run has both rules."""
+def entropic_vs_euclidean(study: Study) -> Section | None:
+    """Lift, largest norm and mean of the ten largest; None if no run has both rules."""
     found = [(run, pair) for run in study.shown if (pair := best_pair(study, run))]
     if not found:
         return None
@@ -42,8 +42,8 @@ def duel(study: Study) -> Section | None:
             ),
         ),
         tables=(_sweep(study, [run for run, _ in found]),),
-        note="Of several arms with the same rule, the one with the lowest mean served log-loss "
-        "stands for it: the arms of the config are the sweep. Such hindsight favours both rules.",
+        note="If several arms have the same rule, the one with the lowest mean served log-loss "
+        "represents it: the arms of the config are the sweep. This hindsight favours both rules.",
     )
 
 
@@ -68,8 +68,8 @@ def _finding(pair: Pair) -> Finding:
     ratios = [ratio_interval(pair, column) for column, _ in NORMS]
     text = (
         f"{pair.arm} has a lift of {lift_text(gain)} over {pair.baseline}; its largest ‖v‖∞ is "
-        f"{ratio_text(ratios[0])} and its ten largest are on average {ratio_text(ratios[1])} those "
-        f"of {pair.baseline}."
+        f"{ratio_text(ratios[0])} and the mean of its ten largest {ratio_text(ratios[1])} that of "
+        f"{pair.baseline}."
     )
     smaller = [
         Statement(f"its {label} is lower", below(one))
@@ -83,19 +83,19 @@ def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
     gain = curve(
         f"{pair.arm} over {pair.baseline}", study.arms.index(pair.arm), pair.lift(), window
     )
-    marks: list[Mark] = [*acclimation(pair), Level(f"as {pair.baseline}", 0.0)]
+    marks: list[Mark] = [*acclimation(pair), Level(f"same as {pair.baseline}", 0.0)]
     panels = [
         cycle_panel(
-            study.titled(run, "log-loss lift"),
+            study.panel_title(run, "log-loss lift"),
             gain,
             robust_axis("lift, %", gain, include=[0]),
             marks,
         )
     ]
     for column, label in NORMS:
-        lines = arm_curves(study, run, column, (pair.arm, pair.baseline), usual)
+        lines = arm_curves(study, run, column, (pair.arm, pair.baseline), running_median)
         axis = robust_axis(label, lines, log=True)
-        panels.append(cycle_panel(study.titled(run, label), lines, axis))
+        panels.append(cycle_panel(study.panel_title(run, label), lines, axis))
     return panels
 
 
@@ -120,4 +120,4 @@ def _sweep(study: Study, runs: list[Run]) -> ReportTable:
             )
     columns = ("run", "arm", "rule", "champion's median dual step", "mean served log-loss",
                "median largest ‖v‖∞", "median of 10 largest", "")  # fmt: skip
-    return ReportTable("The sweep", columns, tuple(rows))
+    return ReportTable("Sweep over arms", columns, tuple(rows))

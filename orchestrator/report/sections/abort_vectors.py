@@ -1,4 +1,4 @@
-"""The size of every vector against how often it was updated, just before an abort."""
+"""The norm of every vector against its number of updates, just before an abort."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from orchestrator.report.section import Section
 from orchestrator.report.verdict import Finding, Statement, holds, judged
 
 LARGE = 1 / 3
-"""Of tau: norms above this are called exceptionally large."""
+"""As a share of tau: larger norms count as exceptionally large."""
 FEW = 0.05
-"""The share of vectors up to which they are few."""
-MOST_DOTS = 2500
+"""Up to this share of the vectors counts as few."""
+MAX_DOTS = 2500
 
 
-def scatter(aborts: Sequence[Abort]) -> Section | None:
-    """One panel for each abort that was trained again; None where there are none."""
+def abort_vectors(aborts: Sequence[Abort]) -> Section | None:
+    """One panel for each retrained abort; None if there is none."""
     if not aborts:
         return None
     several = len({abort.run for abort in aborts}) > 1
@@ -31,42 +31,42 @@ def scatter(aborts: Sequence[Abort]) -> Section | None:
         charts=(
             Chart(
                 "vectors-before-abort",
-                "‖v‖∞ of every vector against its updates, as the instance stopped",
-                f"Each dot is a vector; of more than {MOST_DOTS:,} the largest and an even part "
-                "of the others are drawn. Norms beyond the scale stand at its edge.",
+                "‖v‖∞ of every vector against its updates, when the instance stopped",
+                f"Each dot is a vector. Beyond {MAX_DOTS:,} vectors, only the largest and an even "
+                "sample of the others are drawn. Norms beyond the axis are drawn at its edge.",
                 tuple(_panel(abort, several) for abort in aborts),
                 wide=False,
             ),
         ),
         note=f"Exceptionally large: above {LARGE:.0%} of τ; few: at most {FEW:.0%} of all vectors. "
-        "Made by training the aborted instance again, to the same bits.",
+        "The aborted instance was trained again, with identical bits.",
     )
 
 
 def _finding(abort: Abort) -> Finding:
-    norm = numbers(abort.vectors["norm"].fillna(np.inf))  # NaN has got away, too
+    norm = numbers(abort.vectors["norm"].fillna(np.inf))  # NaN has diverged, too
     updates = numbers(abort.vectors["updates"])
     large = norm >= LARGE * abort.tau
     share = float(large.mean())
     rare = updates <= np.median(updates)
     medians = [float(np.median(norm[part])) if part.any() else np.nan for part in (rare, ~rare)]
-    young_small = None if np.isnan(medians).any() else medians[0] < medians[1]
+    rare_small = None if np.isnan(medians).any() else medians[0] < medians[1]
     text = (
         f"{abort.which.arm}, cycle {abort.which.cycle}, instance {abort.which.instance}: "
         f"{large.sum():,} of {len(norm):,} vectors ({share:.2%}) are above "
-        f"{LARGE * abort.tau:.3g}; the median norm is {medians[0]:.3g} for the less updated half "
-        f"and {medians[1]:.3g} for the other."
+        f"{LARGE * abort.tau:.3g}; the median norm is {medians[0]:.3g} for the half with fewer "
+        f"updates and {medians[1]:.3g} for the other half."
     )
     return judged(
         text,
         abort.run,
         Statement("only a few vectors are exceptionally large", holds(share <= FEW)),
-        Statement("vectors with few updates are smaller", holds(young_small)),
+        Statement("vectors with few updates are smaller", holds(rare_small)),
     )
 
 
 def _panel(abort: Abort, several: bool) -> Panel:
-    shown = thinned(abort.vectors, MOST_DOTS)
+    shown = thinned(abort.vectors, MAX_DOTS)
     norm, updates = numbers(shown["norm"]), numbers(shown["updates"])
     texts = tuple(
         f"{feature}={value or '(missing)'}: norm {size:.3g}, {times:,.0f} updates"
@@ -89,7 +89,7 @@ def _panel(abort: Abort, several: bool) -> Panel:
 
 
 def thinned(vectors: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most so many rows: the half with the largest norms, and evenly of the rest by norm."""
+    """At most `most` rows: half of them the largest norms, the others evenly spaced by norm."""
     if len(vectors) <= most:
         return vectors
     order = vectors["norm"].astype(float).fillna(np.inf).sort_values(ascending=False).index
