@@ -87,7 +87,7 @@ def test_without_time_the_next_best_wins() -> None:
         arm.next_batch(2, 9.0), BatchReply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3
     )
     arm.close()
-    arm.end()
+    arm.mark_late()
     arm.lose_winner(tries=3, again=False)
     result = arm.result(None)
     assert [o.status for o in result.outcomes] == [Status.RETAINED, Status.FAILED, Status.LATE]
