@@ -14,9 +14,9 @@ from readme import ROOT, replace_section
 from reproduce import EXPERIMENTS, SEEDS, planned
 
 from divergence.errors import InputError
-from orchestrator.report.chart import Chart
+from orchestrator.charts.chart import Chart
+from orchestrator.charts.picture import svg
 from orchestrator.report.load import load_runs
-from orchestrator.report.picture import svg
 from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.sections.retained import HEAVY
 from orchestrator.report.study import Study

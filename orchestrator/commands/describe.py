@@ -10,8 +10,8 @@ from rich.console import Console
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config.file import load_stream
 from orchestrator.config.schema import feature_spec
-from orchestrator.sources.describe import describe
-from orchestrator.sources.describe_table import description_json, print_tables
+from orchestrator.sources.describe.summary import describe
+from orchestrator.sources.describe.table import description_json, print_tables
 from orchestrator.sources.opening import open_source
 from orchestrator.sources.protocol import Source
 
@@ -37,7 +37,7 @@ def command(
     """
     described = describe(_source(config_path, assignments), cycles)
     if picture is not None:
-        from orchestrator.sources.describe_picture import draw  # matplotlib is slow to load
+        from orchestrator.sources.describe.picture import draw  # matplotlib is slow to load
 
         draw(described, picture, Path(config_path).name)
     if as_json:

@@ -18,7 +18,6 @@ from orchestrator.config.file import load_config
 from orchestrator.journal.run_folder import must_hold_run, prepare
 from orchestrator.pool.ray_env import local_environment
 from orchestrator.publish.background import publishing
-from orchestrator.sources.files.config import FollowConfig
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
@@ -80,7 +79,7 @@ def command(
 
         cluster = Cluster(address, ship) if address else None
         with started_ray(cluster, actors, verbose) as room, _two_stage_stop(view) as stop:
-            live = isinstance(config.source, FollowConfig)
+            live = config.source.live
             told = publishing(view, config, store, start.records.values())
             with MeteredView(told, store.uri, live) as metered:
                 try:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.report.chart import Chart
+from orchestrator.charts.chart import Chart
 from orchestrator.report.verdict import Finding
 
 

@@ -10,7 +10,7 @@ from file_samples import rows, write
 
 from divergence.errors import InputError
 from orchestrator.commands import describe as command
-from orchestrator.sources.describe import FeatureCycle, describe
+from orchestrator.sources.describe.summary import FeatureCycle, describe
 from orchestrator.sources.protocol import Events
 from trainer.features import Feature, FeatureSpec
 
@@ -117,7 +117,9 @@ def test_the_command_prints_json(config: Path) -> None:
     assert found["cycles"][8]["set_aside"] == {"wrong number of fields": 1}
 
 
-@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
 def test_the_command_draws(config: Path, suffix: str, start: bytes) -> None:
     picture = config.parent / "pictures" / f"stream.{suffix}"
     result = CliRunner().invoke(command.command, [str(config), "--picture", str(picture)])
@@ -152,7 +154,7 @@ def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
             "source: {kind: files, cut: {events: 3}}\nfeatures: {user: [a], ad: [b]}",
             "config.yaml:1: source.path: missing: it must be given",
         ),
-        ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "one of simulator, files, follow"),
+        ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "one of files, follow, simulator"),
     ],
 )
 def test_config_mistakes_are_one_line(tmp_path: Path, text: str, message: str) -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from divergence.errors import InputError
-from orchestrator.sources.files.config import Column, FilesConfig
+from orchestrator.sources.files.config import FilesConfig
 from orchestrator.sources.files.numbers import binned, numbers_of
+from orchestrator.sources.files.reading import Column
 from trainer.features import Feature, FeatureSpec
 
 PLAIN = FeatureSpec((Feature("age"),), (Feature("ad"),), timestamp=None)

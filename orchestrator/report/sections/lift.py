@@ -1,6 +1,6 @@
 """Log-loss lift over the baseline: the paper's third result."""
 
-from orchestrator.report.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
 from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section

@@ -2,7 +2,7 @@
 
 import math
 
-from orchestrator.report.chart import Chart, Panel
+from orchestrator.charts.chart import Chart, Panel
 from orchestrator.report.interval import Estimate, mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section

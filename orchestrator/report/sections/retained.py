@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from orchestrator.report.chart import Axis, Chart, Level, Panel, numbers, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Panel, numbers, span_of
 from orchestrator.report.interval import Estimate, mean_interval, rate_interval, share_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number

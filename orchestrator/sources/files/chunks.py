@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from divergence.errors import InputError, one_line
-from orchestrator.sources.files.config import FilesConfig, FollowConfig
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import File, file_system, options_for
 from orchestrator.sources.files.rows import Block
@@ -44,19 +43,14 @@ class Broken:
 class Chunks:
     """Puts parts together: one chunk a call, always the same from the same parts."""
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        config: FilesConfig | FollowConfig,
-        spec: FeatureSpec,
-        place: str | None,
-    ) -> None:
+    def __init__(self, decoder: Decoder, path: str, run_uri: str | None) -> None:
+        """`path` is one of the source's own: the quarantine may be on the same store."""
+        reading = decoder.reading
         self._decoder = decoder
-        self._most = config.max_broken_share
-        self._spec = spec
-        self._folder = config.quarantine or (place and f"{place}/quarantine")
-        like = config.path if isinstance(config.path, str) else config.path[0]
-        self._options = options_for(self._folder or "", like, config.storage_options)
+        self._spec = decoder.spec
+        self._max_broken_share = reading.max_broken_share
+        self._quarantine = reading.quarantine or (run_uri and f"{run_uri}/quarantine")
+        self._options = options_for(self._quarantine or "", path, reading.storage_options)
 
     def events(self, cycle: int, parts: Sequence[Part], origin: str) -> Events:
         """The good rows of these parts in time order. Broken ones go to the quarantine file.
@@ -97,17 +91,17 @@ class Chunks:
     def _set_aside(self, cycle: int, parts: Sequence[Part], broken: Sequence[Broken]) -> None:
         ordered = sorted(broken, key=lambda row: (row.part, row.row))
         total = sum(len(part.rows) for part in parts)
-        too_many = len(broken) > self._most * total
+        too_many = len(broken) > self._max_broken_share * total
         kept_at = None
-        if self._folder is not None:
-            kept_at = f"{self._folder}/cycle-{cycle:06d}.jsonl"
+        if self._quarantine is not None:
+            kept_at = f"{self._quarantine}/cycle-{cycle:06d}.jsonl"
             entries = self._entries(cycle, parts, ordered)
             write_lines(kept_at, entries, self._options)
         if too_many:
             first = next(self._entries(cycle, parts, ordered[:1]))
             raise InputError(
                 f"cycle {cycle}: {len(broken)} of {total} rows are broken, more than "
-                f"source.max_broken_share {self._most:g} allows; the first: "
+                f"source.max_broken_share {self._max_broken_share:g} allows; the first: "
                 f"{first['file']} line {first['line']}: {first['reason']}: {first['raw'][:80]!r}"
                 + (f"; all of them: {kept_at}" if kept_at else "")
             )

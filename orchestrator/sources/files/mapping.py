@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from divergence.errors import InputError
 from orchestrator.sources.files import columns
 from orchestrator.sources.files.columns import Made
-from orchestrator.sources.files.config import Column, Reading
+from orchestrator.sources.files.reading import Column, Reading
 from orchestrator.sources.files.rows import Rows
 from orchestrator.sources.files.times import Times, times_of
 from trainer.events import column

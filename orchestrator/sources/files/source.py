@@ -41,14 +41,15 @@ class Entry(NamedTuple):
 class FileSource:
     """Files that are there, cut by count or by time. Any cycle can be asked for, in any order."""
 
-    def __init__(self, config: FilesConfig, spec: FeatureSpec, place: str | None = None) -> None:
+    def __init__(self, config: FilesConfig, spec: FeatureSpec, run_uri: str | None = None) -> None:
         if config.cut.minutes is not None and spec.timestamp is None:
             raise InputError("source.cut.minutes needs features.timestamp; or cut by events")
         self.spec = spec
         self._cut = config.cut
         self._files = find_files(config.path, config.storage_options)
         self._decoder = Decoder(config, spec)
-        self._chunks = Chunks(self._decoder, config, spec, place)
+        first = config.path if isinstance(config.path, str) else config.path[0]
+        self._chunks = Chunks(self._decoder, first, run_uri)
         self._index: list[Entry] = []
         self._rows = 0
         self._unread: Iterator[object] = self._scan()

@@ -22,13 +22,14 @@ week. Normal: days, and one shock a day, as news has it. Stormy: hours, and seve
 as on the day of an election or in the week before Christmas.
 """
 
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from orchestrator.sources.protocol import SourceConfig
+from orchestrator.sources.protocol import Source, SourceConfig
 from orchestrator.sources.simulator.spec import SPEC
 from trainer.features import FeatureSpec
 
@@ -183,6 +184,12 @@ class SimulatorConfig(SourceConfig):
                     f"but take {per_day * hours:g} of 24"
                 )
         return self
+
+    def open(self, spec: FeatureSpec, run_uri: str | None, stop: threading.Event | None) -> Source:
+        """The marketplace as a stream without end."""
+        from orchestrator.sources.simulator.source import Simulator  # compiles on import
+
+        return Simulator(self, spec)
 
     @property
     def campaigns(self) -> int:

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.sources.describe import CycleSummary, Description, FeatureSummary
+from orchestrator.sources.describe.summary import CycleSummary, Description, FeatureSummary
 
 MOST_CYCLES = 12
 

@@ -22,7 +22,7 @@ class Axis:
     low: float
     high: float
     log: bool = False
-    unit: Literal["", "%", "cycle"] = ""
+    unit: Literal["", "%", "cycle", "count"] = ""
     names: tuple[str, ...] = ()
     """Of categories, which stand at 0, 1, 2, …"""
 

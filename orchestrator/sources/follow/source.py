@@ -25,7 +25,6 @@ import numpy as np
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.chunks import Chunks, Part, write_lines
-from orchestrator.sources.files.config import FollowConfig
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import (
     File,
@@ -34,6 +33,7 @@ from orchestrator.sources.files.files import (
     list_folder,
     options_for,
 )
+from orchestrator.sources.follow.config import FollowConfig
 from orchestrator.sources.protocol import Events
 from trainer.features import FeatureSpec
 
@@ -57,16 +57,16 @@ class FollowSource:
         self,
         config: FollowConfig,
         spec: FeatureSpec,
-        place: str | None = None,
+        run_uri: str | None = None,
         stop: threading.Event | None = None,
     ) -> None:
         self.spec = spec
         self._config = config
         self._stop = stop or threading.Event()
         self._decoder = Decoder(config, spec)
-        self._chunks = Chunks(self._decoder, config, spec, place)
-        self._records = place and f"{place}/followed"
-        self._options = options_for(place or "", config.path, config.storage_options)
+        self._chunks = Chunks(self._decoder, config.path, run_uri)
+        self._records = run_uri and f"{run_uri}/followed"
+        self._options = options_for(run_uri or "", config.path, config.storage_options)
         self._taken: list[Taken] = self._recorded()
 
     def events(self, cycle: int) -> Events | None:
