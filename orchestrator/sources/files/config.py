@@ -3,11 +3,11 @@
 import threading
 from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
 from orchestrator.sources.files.reading import Name, Positive, Reading
 from orchestrator.sources.protocol import Source, SourceConfig
-from orchestrator.validation.strict import Strict
+from orchestrator.validation.strict import Instant, Items, Strict
 from trainer.features import FeatureSpec
 
 
@@ -16,7 +16,7 @@ class Cut(Strict):
 
     minutes: Positive | None = None
     """The events of this many minutes make a cycle."""
-    start: AwareDatetime | None = None
+    start: Instant | None = None
     """When cycle 0 begins; earlier events are left out. Default: the first event."""
     events: Annotated[int, Field(ge=1)] | None = None
     """This many rows, in the order of file names and lines, make a cycle."""
@@ -34,7 +34,7 @@ class FilesConfig(Reading, SourceConfig):
     """A set of files that is already there, cut into cycles."""
 
     kind: Literal["files"] = "files"
-    path: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
+    path: Name | Annotated[Items[Name], Field(min_length=1)]
     """File, folder, glob or fsspec URI, or several."""
     cut: Cut
 

@@ -13,10 +13,11 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator.validation.strict import Strict
+from orchestrator.validation.strict import LAX, Items, Strict
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
+StartStop = Annotated[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]], LAX]
 SECRET = re.compile(
     r"(^|[_-])(key|secret|token|password|passwd|credentials?|sas|authorization|connection_string)"
     r"([_-]|$)|(access|account|api|secret|private).?key",
@@ -61,13 +62,13 @@ class Column(Strict):
 
     column: Name | None = None
     """The column in the file, where it has another name than the feature."""
-    bins: Annotated[tuple[float, ...], Field(min_length=1), AfterValidator(_rising)] | None = None
+    bins: Annotated[Items[float], Field(min_length=1), AfterValidator(_rising)] | None = None
     """Edges: [18, 25] makes <18, [18,25) and >=25."""
     log: Annotated[float, Field(gt=1)] | None = None
     """Bins that grow by this factor: 2 makes [1,2), [2,4), [4,8) …, and 0 and <0 of their own."""
     round: Positive | None = None
     """The nearest multiple of this."""
-    slice: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]] | None = None
+    slice: StartStop | None = None
     """The characters from start up to stop: [0, 2] of 94043 is 94."""
     split: Name | None = None
     """What stands between the values of a multi-valued text, such as | in Action|Comedy."""
@@ -110,7 +111,7 @@ class Csv(Strict):
     """A comma, or a tab in .tsv files."""
     quote: Annotated[str, Field(min_length=1, max_length=1)] | None = '"'
     """None where quotes are characters like any other."""
-    columns: tuple[Name, ...] | None = None
+    columns: Items[Name] | None = None
     """The columns' names, in order, where the files have no header line."""
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
 
@@ -126,7 +127,7 @@ class Reading(Strict):
     timestamp: Timestamp = Timestamp()
     columns: dict[Name, Column] = Field(default_factory=dict)
     """By feature; one that is not listed is the file's column of that name, as it is."""
-    missing: tuple[str, ...] = ()
+    missing: Items[str] = ()
     """Texts that mean a missing value, such as NA, beside the empty one."""
     max_broken_share: Annotated[float, Field(ge=0, le=1)] = 0.01
     """A cycle with a larger share of broken rows ends the run before it is trained on."""

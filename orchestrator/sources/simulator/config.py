@@ -27,10 +27,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
 from orchestrator.sources.protocol import Source, SourceConfig
 from orchestrator.sources.simulator.spec import SPEC
+from orchestrator.validation.strict import Instant
 from trainer.features import FeatureSpec
 
 Count = Annotated[int, Field(gt=0)]
@@ -82,7 +83,7 @@ class SimulatorConfig(SourceConfig):
     """How restless the market is; see the head of this module for what the values rest on."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Another seed is another world: other users, ads, shocks and clicks."""
-    start: AwareDatetime = datetime(2024, 1, 1, tzinfo=UTC)
+    start: Instant = datetime(2024, 1, 1, tzinfo=UTC)
     """When cycle 0 begins; a Monday, so that week 1 is a whole week. Hours and days are UTC's."""
     cycle_minutes: Annotated[int, Field(gt=0, le=240)] = 15
     """Length of a cycle. The market stands still within it, so a cycle must not be long."""
