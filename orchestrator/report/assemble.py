@@ -21,35 +21,33 @@ from orchestrator.report.verdict import unjudged
 
 
 def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ...]:
-    """What can be shown of these runs; of runs without cycles, the bound alone."""
-    sustained, study = stability(study), study.searching
-    if not study.shown:
-        return tuple(map(_drawable, [sustained] if sustained else [bound(study)]))
+    """The report's story, in order; of runs without cycles, the bound alone.
+
+    To add a section, write a module of `sections` with a function of the study, and call it here.
+    """
+    searching = study.searching
+    if not searching.shown:
+        return (_finished(stability(study) or bound(searching), searching),)
     found = (
-        *(_to_the_point(section, study) for section in (retained(study), seeds(study))),
-        *(_to_the_point(section, study) for section in (norms(study), lift(study))),
-        duel(study),
+        retained(searching),
+        seeds(searching),
+        norms(searching),
+        lift(searching),
+        duel(searching),
         scatter(aborts),
-        bound(study),
-        rules(study),
-        sustained,
-        losses(study),
-        space(study),
+        bound(searching),
+        rules(searching),
+        stability(study),
+        losses(searching),
+        space(searching),
     )
-    return tuple(_drawable(section) for section in found if section is not None)
+    return tuple(_finished(section, searching) for section in found if section is not None)
 
 
-def _to_the_point(section: Section | None, study: Study) -> Section | None:
-    """With verdicts on the paper only where its question is asked, whatever arms were chosen."""
-    if section is None:
-        return None
-    told = (
-        finding if study.asks_the_paper(finding.run) else unjudged(finding)
-        for finding in section.findings
-    )
-    return replace(section, findings=tuple(told))
-
-
-def _drawable(section: Section) -> Section:
-    """Without charts that have nothing to show yet."""
-    return replace(section, charts=tuple(chart for chart in section.charts if chart.panels))
+def _finished(section: Section, study: Study) -> Section:
+    """Without charts that have nothing to show, and verdicts on questions the paper did not ask."""
+    charts = tuple(chart for chart in section.charts if chart.panels)
+    findings = section.findings
+    if section.compares_main_arms:
+        findings = tuple(f if study.asks_the_paper(f.run) else unjudged(f) for f in findings)
+    return replace(section, charts=charts, findings=findings)

@@ -40,6 +40,8 @@ class Section:
     tables: tuple[ReportTable, ...] = ()
     note: str = ""
     """How the numbers were had, and what was decided by whom."""
+    compares_main_arms: bool = False
+    """Its findings are on baseline and challenger: no verdict where these are not the paper's."""
 
 
 def number(value: Any, form: str = ".4g", unit: str = "") -> Cell:

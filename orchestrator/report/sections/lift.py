@@ -28,6 +28,7 @@ def lift(study: Study) -> Section:
         f"“Consistently” is read as {CONSISTENT:.0%} of the smoothed curve above zero. Where an "
         "arm began with the baseline's model, its first day (96 cycles), or first quarter where "
         "that is less, is shaded and does not count.",
+        compares_main_arms=True,
     )
 
 

@@ -38,6 +38,7 @@ def norms(study: Study) -> Section:
         ),
         note="The ratio of the arms is taken cycle by cycle and averaged as a logarithm; an arm "
         "that began with the baseline's model is compared after its acclimation.",
+        compares_main_arms=True,
     )
 
 

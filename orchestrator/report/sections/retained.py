@@ -41,6 +41,7 @@ def retained(study: Study) -> Section:
         "lost to faults or lateness are counted apart. Means over cycles with 95% intervals that "
         "allow for correlation in time; differences are taken cycle by cycle, since the arms share "
         "chunks and draws.",
+        compares_main_arms=True,
     )
 
 

@@ -26,6 +26,7 @@ def seeds(study: Study) -> Section | None:
         note="Runs whose configs differ in seeds alone, at least three. Each counts as one number, "
         "its mean over the shared cycles (of the lift, after the acclimation); the 95% interval is "
         "Student's t over the runs, which allows for whatever a seed changes.",
+        compares_main_arms=True,
     )
 
 
