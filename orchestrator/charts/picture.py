@@ -54,7 +54,7 @@ UNDATED: dict[str, dict[str, Any]] = {
     "pdf": {"CreationDate": None},
     "png": {},
 }
-"""What savefig must be told, so that the same chart gives the same bytes."""
+"""Metadata for savefig, so that the same chart gives the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def drawn(chart: Chart, kind: Literal["svg", "png", "pdf"], layout: Layout) -> b
 
 
 def _sheet(chart: Chart, layout: Layout) -> tuple[Figure, list[Axes]]:
-    """Axes at fixed places: finding them by what they hold takes longer than all the drawing."""
+    """Axes at fixed places: automatic layout takes longer than all the drawing."""
     columns, width, row_height = layout.columns, layout.width, layout.row
     rows = -(-len(chart.panels) // columns)
     pitch = (width - 0.15) / columns
@@ -169,7 +169,7 @@ def _mark(axes: Axes, panel: Panel, mark: Mark) -> None:
 
 
 def _edges(axes: Axes, panel: Panel, line: Line) -> None:
-    """Small triangles for what lies beyond the scale."""
+    """Small triangles for points beyond the scale."""
     for beyond, at, sign in (
         (line.y > panel.y.high, panel.y.high, "^"),
         (line.y < panel.y.low, panel.y.low, "v"),
@@ -200,7 +200,7 @@ def _scale(axes: Axes, axis: Axis, which: str) -> None:
 
 
 def _tones(panels: Iterable[Panel]) -> dict[str, Tone]:
-    """The names of all that has a colour."""
+    """The colour of each named mark."""
     marks = (mark for panel in panels for mark in panel.marks)
     return {mark.name: mark.tone for mark in marks if isinstance(mark, Line | Dots | Bars)}
 

@@ -1,4 +1,4 @@
-"""`holdfast describe`: look at a stream before a run."""
+"""`holdfast describe`: shows what a stream contains, before a run."""
 
 import json
 import threading
@@ -20,9 +20,11 @@ from orchestrator.sources.protocol import Source
 @config_argument
 @set_option
 @click.option("--cycles", default=50, show_default=True, type=click.IntRange(min=1),
-              help="How many cycles to look at.")  # fmt: skip
+              help="How many cycles to read.")  # fmt: skip
 @json_option
-@click.option("--picture", type=click.Path(path_type=Path), help="Also draw it: .png, .svg, .pdf.")
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Also draw a picture: .png, .svg or .pdf."
+)
 def command(
     config_path: str,
     assignments: tuple[str, ...],
@@ -30,10 +32,10 @@ def command(
     as_json: bool,
     picture: Path | None,
 ) -> None:
-    """Show what is in the source of CONFIG: events, CTR, features, their values and turnover.
+    """Show what the source of CONFIG contains: events, CTR, features, their values and turnover.
 
-    Nothing is written but the picture: broken rows are counted, not put in quarantine. A folder
-    that is followed is looked at as it is, without waiting.
+    Writes nothing but the picture: broken rows are counted, not put in quarantine. Of a folder
+    that is followed, it reads the files that exist now, without waiting for more.
     """
     described = describe(_source(config_path, assignments), cycles)
     if picture is not None:
@@ -51,5 +53,5 @@ def command(
 def _source(path: str, assignments: tuple[str, ...]) -> Source:
     config = load_stream(path, assignments)
     stopped = threading.Event()
-    stopped.set()  # a followed folder is looked at as it is
+    stopped.set()  # do not wait for more files of a followed folder
     return open_source(config.source, feature_spec(config.features), stop=stopped)

@@ -1,1 +1,1 @@
-"""From YAML text to checked, frozen objects; every mistake is one line."""
+"""From YAML text to checked, frozen objects; each mistake is reported in one line."""

@@ -1,4 +1,4 @@
-"""From data to a checked config object: every mistake found, each told in one line."""
+"""From data to a checked config object: all mistakes are found, each reported in one line."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,19 +16,19 @@ Mistake = tuple[Path, str]
 def read_as(model: type[M], data: object) -> M:
     """`data`, as YAML or JSON gives it, as a `model`.
 
-    Raises ValidationError, with a message in our words for each mistake. Validators may call it
-    for a part of their own: pydantic joins the mistakes and their paths.
+    Raises ValidationError with our own message for each mistake. Validators may call it for a
+    part: pydantic joins the mistakes and their paths.
     """
     try:
         return model.model_validate(data)
     except ValidationError as error:
         raise ValidationError.from_exception_data(
-            model.__name__, [_in_our_words(model, d) for d in error.errors() if not _echo(d)]
+            model.__name__, [_reworded(model, d) for d in error.errors() if not _echo(d)]
         ) from None
 
 
 def one_of(models: Mapping[str, type[BaseModel]], key: str) -> WrapValidator:
-    """Validates a union whose member is told by the text at `key`; a bare text is `{key: text}`."""
+    """Validates a union whose member is named by the text at `key`; `text` means `{key: text}`."""
 
     def validate(data: object) -> object:
         if isinstance(data, tuple(models.values())):
@@ -53,7 +53,7 @@ def shorthand(model: type[BaseModel], expand: Callable[[Any], object]) -> WrapVa
 
 
 def instead(validate: Callable[[Any], object]) -> WrapValidator:
-    """Validates by this function alone; the annotated type still serves to write the value."""
+    """Validates by this function alone; the annotated type is used only to serialize the value."""
     return WrapValidator(lambda data, _pydantics_own: validate(data))
 
 
@@ -61,7 +61,7 @@ _NOTHING = object()
 
 
 def mistake(text: str, value: object = _NOTHING) -> PydanticCustomError:
-    """The error that a validator raises to say `text`, and the offending value if there is one."""
+    """The error for a validator to raise: `text`, and the wrong value if it is given."""
     if value is not _NOTHING:
         text = f"{text}, but is {shown(value)}"
     return PydanticCustomError("mistake", "{text}", {"text": text})
@@ -95,11 +95,11 @@ def nearest(name: object, names: Mapping[str, object]) -> str:
 
 
 def _echo(details: ErrorDetails) -> bool:
-    """Whether a list is called too short only because its entries were refused, one by one."""
+    """Whether a list counts as too short only because its entries were refused one by one."""
     return details["type"] == "too_short" and len(details["input"]) > 0
 
 
-def _in_our_words(model: type[BaseModel], details: ErrorDetails) -> InitErrorDetails:
+def _reworded(model: type[BaseModel], details: ErrorDetails) -> InitErrorDetails:
     kind, path, value = details["type"], details["loc"], details["input"]
     if kind == "mistake":
         error = mistake(details["msg"])
@@ -125,7 +125,7 @@ def _in_our_words(model: type[BaseModel], details: ErrorDetails) -> InitErrorDet
 def _keys_at(model: type[BaseModel], path: Path) -> Mapping[str, object]:
     """The keys that are allowed at `path`, through plain fields and lists.
 
-    None in a union that does not go by `one_of`: which of its members was meant is not known.
+    Empty in a union without `one_of`: the intended member is not known.
     """
     inner: Any = model
     for step in path:

@@ -1,4 +1,4 @@
-"""YAML in and out: numbers as people write them, no key twice, and the line of every key."""
+"""Reads and writes YAML: numbers as people write them, no duplicate keys, and each key's line."""
 
 import re
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from orchestrator.validation.errors import Path, shown, written
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a text says, and where each path of it comes from ("quick.yaml:12")."""
+    """The data of a text, and the file and line of each path ("quick.yaml:12")."""
 
     data: Any
     places: dict[Path, str]
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, save that 1e-3 is a number and a date is a text."""
+    """YAML 1.1 as PyYAML reads it, except that 1e-3 is a number and a date is a text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -50,12 +50,12 @@ def parse(text: str, name: str) -> Document:
 
 
 def dump(data: object) -> str:
-    """`data` as YAML that `parse` reads back to the same."""
+    """`data` as YAML; `parse` reads it back unchanged."""
     return yaml.dump(data, Dumper=yaml.SafeDumper, sort_keys=False, allow_unicode=True)
 
 
 class _Reader:
-    """Builds the data of a node tree, noting places on the way."""
+    """Builds the data of a node tree and records the line of each path."""
 
     def __init__(self, loader: _Loader, name: str) -> None:
         self.loader, self.name = loader, name
@@ -69,7 +69,7 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode):
             return self.loader.construct_object(node)
         if any(node is outer for outer in self.open):
-            raise InputError(f"{place}: {written(path)}: an alias must not hold itself")
+            raise InputError(f"{place}: {written(path)}: an alias must not contain itself")
         self.open.append(node)
         if isinstance(node, yaml.MappingNode):
             data: Any = self._mapping(node, path)
@@ -79,7 +79,7 @@ class _Reader:
         return data
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        if not any(node is done for done in self.merged):  # an alias comes here again
+        if not any(node is done for done in self.merged):  # an alias visits the node again
             self._check_keys(node, path)
             self.loader.flatten_mapping(node)  # "<<" merges
             self.merged.append(node)
@@ -104,7 +104,7 @@ class _Reader:
 
 
 def override(document: Document, assignment: str) -> Document:
-    """The document with one `a.b.0.c=value` (the value in YAML) put in. `document` is unchanged."""
+    """A copy of the document with one `a.b.0.c=value` (the value in YAML) set."""
     place = f"--set {assignment}"
     dotted, equals, text = assignment.partition("=")
     if not equals or not all(dotted.split(".")):

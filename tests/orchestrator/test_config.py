@@ -253,7 +253,7 @@ MISTAKES = [
     ("seed: 1\nseed: 2\n", "run.yaml:2: seed: given twice, first in line 1"),
     ("seed: [1\n", "run.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),
     ("a: *b\n", "run.yaml:1: not YAML: found undefined alias 'b'"),
-    ("a: &b [*b]\n", "run.yaml:1: a.0: an alias must not hold itself"),
+    ("a: &b [*b]\n", "run.yaml:1: a.0: an alias must not contain itself"),
     ("? [a]\n: 1\n", "run.yaml:1: a key must be a plain word"),
     (
         "seed: !!python/name:os.system x\n",

@@ -101,7 +101,7 @@ def test_the_command_prints_tables(config: Path) -> None:
     result = CliRunner().invoke(command.command, [str(config)])
     assert result.exit_code == 0, result.exception
     lines = result.output.splitlines()
-    assert lines[0] == "40 events in 9 cycles (all there are), CTR 50.00%, 1 rows set aside"
+    assert lines[0] == "40 events in 9 cycles (the complete stream), CTR 50.00%, 1 rows set aside"
     assert lines[1] == "  set aside: 1 of wrong number of fields"
     assert any("20 (35%, 50.0%), 21 (32%, 53.8%)" in line for line in lines)
     few = CliRunner().invoke(command.command, [str(config), "--cycles", "2"])
@@ -132,7 +132,7 @@ def test_an_empty_stream_can_be_drawn(config: Path) -> None:
     (config.parent / "events.csv").write_text("timestamp,click,age,ad\n")
     picture = config.parent / "stream.svg"
     result = CliRunner().invoke(command.command, [str(config), "--picture", str(picture)])
-    assert result.output.startswith("0 events in 0 cycles (all there are), CTR -")
+    assert result.output.startswith("0 events in 0 cycles (the complete stream), CTR -")
 
 
 def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
     assert isinstance(result.exception, InputError)
     (config.parent / "config.yaml").rename(config.parent / "_config.yaml")
     result = CliRunner().invoke(command.command, [str(config.parent / "_config.yaml")])
-    assert result.output.startswith("40 events in 1 cycles (all there are)"), result.exception
+    assert result.output.startswith("40 events in 1 cycles (the complete stream)"), result.exception
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def draw(described: Description, path: Path, title: str) -> None:
 
 
 def chart(described: Description, title: str) -> Chart:
-    """A row of panels for the whole stream, and one for each feature."""
+    """A row of panels for the stream, and one for each feature."""
     rows = [_stream(described)]
     rows += [_feature(feature, described.events) for feature in described.features]
     panels = tuple(panel for row in rows for panel in row)
@@ -83,7 +83,7 @@ def _curves(
 
 
 def _bars(title: str, bars: Sequence[tuple[str, float, str]], tone: Tone) -> Panel:
-    """Name, length and text of each bar, the first at the top; no marks where there is none."""
+    """Name, length and text of each bar, the first at the top; no marks if there are none."""
     names = tuple(shortened(name, 18) for name, _, _ in bars)
     values = numbers([value for _, value, _ in bars])
     x = Axis("", 0.0, max(values, default=1.0) * 1.75 or 1.0)

@@ -1,4 +1,4 @@
-"""Making one cycle's events of the rows that belong to it, and setting the broken ones aside."""
+"""Builds one cycle's events from its rows and sets the broken ones aside."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ from orchestrator.sources.protocol import Events
 from trainer.events import check_events
 from trainer.features import FeatureSpec
 
-AT = "part and row"  # travels with the rows through the checks, to find their lines again
+AT = "part and row"  # added to the rows before the checks, to find their lines afterwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A broken row: which, and why."""
+class BrokenRow:
+    """A broken row and the reason."""
 
     part: int
     row: int
@@ -41,10 +41,10 @@ class Broken:
 
 
 class Chunks:
-    """Puts parts together: one chunk a call, always the same from the same parts."""
+    """Joins parts into one chunk per call: the same chunk from the same parts."""
 
     def __init__(self, decoder: Decoder, path: str, run_uri: str | None) -> None:
-        """`path` is one of the source's own: the quarantine may be on the same store."""
+        """`path` is the source's: a quarantine on the same store has the same options."""
         reading = decoder.reading
         self._decoder = decoder
         self._spec = decoder.spec
@@ -53,9 +53,9 @@ class Chunks:
         self._options = options_for(self._quarantine or "", path, reading.storage_options)
 
     def events(self, cycle: int, parts: Sequence[Part], origin: str) -> Events:
-        """The good rows of these parts in time order. Broken ones go to the quarantine file.
+        """The good rows of these parts in time order. Broken rows go to the quarantine file.
 
-        Raises `InputError` where the broken ones are more than the share that is allowed.
+        `InputError` if more than `max_broken_share` of the rows are broken.
         """
         good, broken = [], []
         for number, part in enumerate(parts):
@@ -68,19 +68,19 @@ class Chunks:
             raise InputError(f"{origin}: {error}") from error
         found = checked.set_aside.select([AT, "reason"]).to_pydict()
         for at, reason in zip(found[AT], found["reason"], strict=True):
-            broken.append(Broken(at >> 32, at & 0xFFFFFFFF, reason))
+            broken.append(BrokenRow(at >> 32, at & 0xFFFFFFFF, reason))
         if broken:
             self._set_aside(cycle, parts, broken)
         counts = dict(sorted(Counter(row.reason for row in broken).items()))
         return Events(cycle, checked.table, origin, counts)
 
-    def _taken(self, number: int, part: Part) -> tuple[pa.Table, list[Broken]]:
+    def _taken(self, number: int, part: Part) -> tuple[pa.Table, list[BrokenRow]]:
         decoded = self._decoder.decode(part.file, part.block)
         rows = part.rows
         broken = []
         if decoded.broken:
             bad = np.isin(rows, np.fromiter(decoded.broken, np.int64))
-            broken = [Broken(number, int(row), decoded.broken[int(row)]) for row in rows[bad]]
+            broken = [BrokenRow(number, int(row), decoded.broken[int(row)]) for row in rows[bad]]
             rows = rows[~bad]
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             table = decoded.table.slice(int(rows[0]), len(rows))
@@ -88,7 +88,7 @@ class Chunks:
             table = decoded.table.take(pa.array(rows))
         return table.append_column(AT, pa.array((number << 32) + rows, pa.int64())), broken
 
-    def _set_aside(self, cycle: int, parts: Sequence[Part], broken: Sequence[Broken]) -> None:
+    def _set_aside(self, cycle: int, parts: Sequence[Part], broken: Sequence[BrokenRow]) -> None:
         ordered = sorted(broken, key=lambda row: (row.part, row.row))
         total = sum(len(part.rows) for part in parts)
         too_many = len(broken) > self._max_broken_share * total
@@ -107,9 +107,9 @@ class Chunks:
             )
 
     def _entries(
-        self, cycle: int, parts: Sequence[Part], broken: Iterable[Broken]
+        self, cycle: int, parts: Sequence[Part], broken: Iterable[BrokenRow]
     ) -> Iterator[dict[str, Any]]:
-        by_part: dict[int, list[Broken]] = {}
+        by_part: dict[int, list[BrokenRow]] = {}
         for row in broken:
             by_part.setdefault(row.part, []).append(row)
         for number, rows in by_part.items():
@@ -128,7 +128,7 @@ class Chunks:
 def write_lines(
     path: str, entries: Iterable[Mapping[str, Any]], options: Mapping[str, Any]
 ) -> None:
-    """Write a JSON-lines file in one go, replacing what an earlier attempt at the cycle left."""
+    """Write a JSON-lines file in one call, replacing that of an earlier attempt at the cycle."""
     text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
     fs, inner = file_system(path, options)
     try:
@@ -139,7 +139,7 @@ def write_lines(
 
 
 def one_table(tables: Sequence[pa.Table], spec: FeatureSpec) -> pa.Table:
-    """All rows in one table; where blocks disagree on a type (3 and "3"), texts."""
+    """All rows in one table. A column whose type differs between blocks (3, "3") becomes text."""
     columns: dict[str, pa.ChunkedArray] = {}
     for name, default in {**_types(spec), AT: pa.int64()}.items():
         pieces = [table.column(name) for table in tables if len(table)]

@@ -15,18 +15,18 @@ class Cut(Strict):
     """How a stream is cut into cycles: by time or by count."""
 
     minutes: Positive | None = None
-    """The events of this many minutes make a cycle."""
+    """A cycle is the events of this many minutes."""
     start: Instant | None = None
-    """When cycle 0 begins; earlier events are left out. Default: the first event."""
+    """When cycle 0 starts; earlier events are skipped. Default: the first event."""
     events: Annotated[int, Field(ge=1)] | None = None
-    """This many rows, in the order of file names and lines, make a cycle."""
+    """A cycle is this many rows, in the order of file names and lines."""
 
     @model_validator(mode="after")
     def _time_or_count(self) -> Self:
         if (self.minutes is None) == (self.events is None):
-            raise ValueError("exactly one of minutes and events")
+            raise ValueError("exactly one of minutes and events must be given")
         if self.start is not None and self.minutes is None:
-            raise ValueError("start goes with minutes")
+            raise ValueError("start can only be given with minutes")
         return self
 
 

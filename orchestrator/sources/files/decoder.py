@@ -1,4 +1,4 @@
-"""From a block of a file to mapped rows, with a bounded memory of the newest."""
+"""From a block of a file to mapped rows, with a bounded cache of the last ones."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from orchestrator.sources.files.times import Times, ticks_of, zone_mix
 from trainer.events import column
 from trainer.features import FeatureSpec
 
-MEMORY_BYTES = 256 << 20
+CACHE_BYTES = 256 << 20
 OPEN_FILES = 4
 
 
@@ -54,12 +54,12 @@ class Decoder:
                 raise _named(file, error) from error
             self._check_zone(file, found.zoned)
             self._decoded[key] = found
-            self._forget()
+            self._evict()
         self._decoded.move_to_end(key)
         return self._decoded[key]
 
     def span(self, file: File, block: Block) -> tuple[int, int] | None:
-        """The first and last time in a block, in microseconds; None where it has none."""
+        """The first and last time in a block, in microseconds; None if it has no times."""
         times = self._times(file, block)
         known = ticks_of(times.drop_null())
         return (int(known.min()), int(known.max())) if len(known) else None
@@ -69,14 +69,14 @@ class Decoder:
         return self._reader(file)[0].raw(block, rows)
 
     def _times(self, file: File, block: Block) -> pa.Array:
-        """Times that span those of a block, by the cheapest way there is."""
-        assert self.spec.timestamp is not None, "only streams with times are cut by them"
+        """Times that span those of a block, found in the cheapest way."""
+        assert self.spec.timestamp is not None, "only a stream with times is cut by them"
         name, (reader, _) = self._wanted[self.spec.timestamp], self._reader(file)
         try:
             extremes = reader.extremes(block, name)
             found = None if extremes is None else self._read_as_times(name, extremes)
             if found is None or found.implausible.any():
-                if self._held_bytes() < MEMORY_BYTES // 2:  # a small stream is decoded just once
+                if self._cached_bytes() < CACHE_BYTES // 2:  # decodes a small stream only once
                     return column(self.decode(file, block).table, self.spec.timestamp)
                 found = event_times(reader.read(block, [name]), self.reading, self.spec)
         except InputError as error:
@@ -87,7 +87,7 @@ class Decoder:
     def _read_as_times(self, name: str, values: pa.Array) -> Times:
         return event_times(Rows(pa.table({name: values})), self.reading, self.spec)
 
-    def _held_bytes(self) -> int:
+    def _cached_bytes(self) -> int:
         return sum(found.table.nbytes for found in self._decoded.values())
 
     def _reader(self, file: File) -> tuple[Reader, list[str]]:
@@ -110,14 +110,14 @@ class Decoder:
         if len(self._zoned) == 2:
             raise InputError(zone_mix(self._zoned[True], self._zoned[False]))
 
-    def _forget(self) -> None:
-        """Let the oldest go, but never the one that is being used."""
-        while len(self._decoded) > 1 and self._held_bytes() > MEMORY_BYTES:
+    def _evict(self) -> None:
+        """Drops the oldest blocks, but never the one in use."""
+        while len(self._decoded) > 1 and self._cached_bytes() > CACHE_BYTES:
             self._decoded.popitem(last=False)
 
 
 def instant(ticks: int) -> str:
-    """Microseconds since 1970 as people read them."""
+    """Microseconds since 1970 as an ISO text."""
     return datetime.fromtimestamp(ticks / 1e6, UTC).isoformat(timespec="seconds")
 
 
