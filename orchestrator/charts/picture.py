@@ -49,12 +49,12 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "holdfast",
     "path.simplify_threshold": 0.3,
 }
-UNDATED: dict[str, dict[str, Any]] = {
-    "svg": {"Date": None},
-    "pdf": {"CreationDate": None},
-    "png": {},
+SAVING: dict[str, dict[str, Any]] = {
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+    "png": {"dpi": 130},
 }
-"""Metadata for savefig, so that the same chart gives the same bytes."""
+"""Options of savefig: the same chart gives the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def drawn(chart: Chart, kind: Literal["svg", "png", "pdf"], layout: Layout) -> b
         inch = 1 / figure.get_figheight()
         figure.text(0.01, 1 - 0.1 * inch, chart.title, va="top", fontsize=11)
         file = BytesIO()
-        figure.savefig(file, format=kind, dpi=130, metadata=UNDATED[kind])
+        figure.savefig(file, format=kind, **SAVING[kind])
     return file.getvalue()
 
 

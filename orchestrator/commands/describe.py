@@ -22,9 +22,7 @@ from orchestrator.sources.protocol import Source
 @click.option("--cycles", default=50, show_default=True, type=click.IntRange(min=1),
               help="How many cycles to read.")  # fmt: skip
 @json_option
-@click.option(
-    "--picture", type=click.Path(path_type=Path), help="Also draw a picture: .png, .svg or .pdf."
-)
+@click.option("--picture", type=click.Path(path_type=Path), help="Draw it: .png, .svg or .pdf.")
 def command(
     config_path: str,
     assignments: tuple[str, ...],
