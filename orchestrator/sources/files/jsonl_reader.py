@@ -78,7 +78,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _schema(sample: Iterable[dict[str, Any] | None], columns: Sequence[str]) -> pa.Schema:
-    """The columns' types, inferred from a few lines. A block that does not fit is read line by line.
+    """The columns' types, inferred from a few lines. Other blocks are read line by line.
 
     Arrow's own inference would turn some texts into times and lose digits of long integers.
     """
