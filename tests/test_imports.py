@@ -11,6 +11,7 @@ LAYERS = ("divergence", "trainer", "orchestrator", "scripts")
 """Each may import itself and those before it."""
 PACKAGES = (
     "validation",
+    "charts",
     "storage",
     "sources",
     "config",

@@ -14,7 +14,7 @@ from orchestrator.config.schema import (
 )
 from orchestrator.sources.simulator.config import SimulatorConfig
 from orchestrator.validation.errors import mistake, one_of
-from orchestrator.validation.strict import Strict
+from orchestrator.validation.strict import Items, Strict
 
 
 def _different(seeds: tuple[int, ...]) -> tuple[int, ...]:
@@ -39,9 +39,9 @@ class AbConfig(StreamConfig):
 
     source: Annotated[SimulatorConfig, one_of({"simulator": SimulatorConfig}, "kind")]
     """Each trial replaces its `seed`."""
-    seeds: Annotated[
-        tuple[Annotated[int, Field(ge=0, lt=2**31)], ...], AfterValidator(_different)
-    ] = Field(default=(1, 2, 3, 4, 5), min_length=1)
+    seeds: Annotated[Items[Annotated[int, Field(ge=0, lt=2**31)]], AfterValidator(_different)] = (
+        Field(default=(1, 2, 3, 4, 5), min_length=1)
+    )
     control: ArmConfig
     treatment: ArmConfig
     share: float = Field(default=0.5, gt=0, lt=1)

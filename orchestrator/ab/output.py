@@ -17,7 +17,7 @@ from orchestrator.storage.output import Output
 
 def write(trials: Sequence[Trial], section: Section, output: Output) -> list[str]:
     """Write counts.csv, figures/ and ab.html; return their paths."""
-    from orchestrator.report.picture import svg  # matplotlib is slow to load
+    from orchestrator.charts.picture import svg  # matplotlib is slow to load
 
     files = {"counts.csv": trials_table(trials).to_csv(index=False).encode()}
     files |= {f"figures/{chart.key}.svg": svg(chart) for chart in section.charts}

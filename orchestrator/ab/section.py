@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from orchestrator.ab.summary import METRICS, PAPER, Lift, Summary, plain_verdict, verdict_text
-from orchestrator.report.chart import Axis, Chart, Level, Line, Mark, Numbers, Panel, Span, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Line, Mark, Numbers, Panel, Span, span_of
 from orchestrator.report.interval import Estimate
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.verdict import Statement, above, judged, lift_text

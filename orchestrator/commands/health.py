@@ -10,7 +10,6 @@ import click
 from orchestrator.commands.options import json_option, run_argument
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.run_folder import run_config
-from orchestrator.sources.files.config import FollowConfig
 from orchestrator.storage.lease import LeaseTiming, current_lease, holder_is_alive
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
@@ -56,7 +55,7 @@ def examine(store: Store, config: RunConfig) -> Health:
     newest = max((r for r, _ in hours.values()), key=len)
     done = min((arm.cycle + 1 for arm in arms.values()), default=0)
     driver, working = _driver(store)
-    live = isinstance(config.source, FollowConfig) and newest and newest[-1].chunk.newest
+    live = config.source.live and newest and newest[-1].chunk.newest
     return Health(
         driver=driver,
         working=working,

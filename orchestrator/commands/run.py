@@ -21,7 +21,6 @@ from orchestrator.config.schema import RunConfig
 from orchestrator.journal.run_folder import Start, must_hold_run, prepare
 from orchestrator.pool.ray_env import Cluster, local_environment
 from orchestrator.publish.background import BackgroundPublisher, open_publisher
-from orchestrator.sources.files.config import FollowConfig
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
@@ -115,7 +114,7 @@ def _train(
         view,
         _publishing(config, store, start, view) as publish,
     ):
-        metrics = Metrics(store.uri, live=isinstance(config.source, FollowConfig))
+        metrics = Metrics(store.uri, live=config.source.live)
         listeners = [view.show, metrics.update, *publish]
         make_pool = partial(RayPool, size=size, policy=policy)
         return run(config, store, start, listeners, make_pool, stop)

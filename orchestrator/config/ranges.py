@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from orchestrator.validation.errors import mistake, read_as, validate_with
-from orchestrator.validation.strict import Strict
+from orchestrator.validation.strict import Items, Strict
 
 
 class Interval(Strict):
@@ -29,7 +29,7 @@ class Interval(Strict):
 class Choice(Strict):
     """Only these values. A single number in the config is a choice of one."""
 
-    choice: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
+    choice: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _distinct(self) -> "Choice":

@@ -11,7 +11,7 @@ from orchestrator.config.ranges import Bound, Choice, Interval, Multiples, Range
 from orchestrator.config.rules import RULES, AnyRule
 from orchestrator.sources.registry import AnySource
 from orchestrator.validation.errors import mistake, one_of, shorthand
-from orchestrator.validation.strict import Strict
+from orchestrator.validation.strict import Items, Strict
 from trainer.features import Feature, FeatureSpec
 
 PositiveRange = Annotated[Range, AfterValidator(positive)]
@@ -35,8 +35,8 @@ AnyFeature = Annotated[
 class FeaturesConfig(Strict):
     """The columns of the event table. Omit it if the source defines its own features."""
 
-    user: tuple[AnyFeature, ...] = Field(min_length=1)
-    ad: tuple[AnyFeature, ...] = Field(min_length=1)
+    user: Items[AnyFeature] = Field(min_length=1)
+    ad: Items[AnyFeature] = Field(min_length=1)
     label: str = "click"
     timestamp: str | None = "timestamp"
 
@@ -176,9 +176,9 @@ class Sustain(Strict):
     Every arm is expanded into one arm for each setting, with its own sequence of models.
     """
 
-    eta0: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
-    alpha: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
-    beta: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
+    eta0: Items[Annotated[float, Field(gt=0)]] = Field(min_length=1)
+    alpha: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+    beta: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
 
 class Retention(Strict):
@@ -217,7 +217,7 @@ class RunConfig(StreamConfig):
     model: ModelOptions = ModelOptions()
     search: SearchConfig = SearchConfig()
     sustain: Sustain | None = None
-    arms: tuple[ArmConfig, ...] = Field(min_length=1)
+    arms: Items[ArmConfig] = Field(min_length=1)
     deadline_s: float | None = Field(default=None, gt=0)
     """Time limit of a cycle in seconds. When it is over, the best finished instance wins."""
     tries: int = Field(default=3, ge=1)

@@ -14,7 +14,6 @@ from orchestrator.journal.models import model_config, read_model
 from orchestrator.journal.record import CorruptError, CycleRecord, champion
 from orchestrator.journal.run_folder import run_config
 from orchestrator.loop.arm_state import ArmState
-from orchestrator.sources.files.config import FollowConfig
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
 from trainer.chunk import Chunk, compile_chunk
@@ -77,8 +76,8 @@ class _History:
         stopped = threading.Event()
         stopped.set()  # do not wait for new files in a followed folder
         config = self.config
-        place = store.uri if isinstance(config.source, FollowConfig) else None
-        self.source = open_source(config.source, feature_spec(config.features), place, stopped)
+        run_uri = store.uri if config.source.records_cycles else None
+        self.source = open_source(config.source, feature_spec(config.features), run_uri, stopped)
         self.model_config = model_config(config, self.source.spec)
         self.job = Job(self.source.spec, self.model_config.shape, config.model.tau)
 

@@ -11,9 +11,9 @@ from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import cycles_of, newest_committed, read_record
 from orchestrator.journal.models import model_config, read_model
 from orchestrator.journal.record import CorruptError, CycleRecord
-from orchestrator.sources.files.config import Column, Cut, FilesConfig, Reading
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import find_files
+from orchestrator.sources.files.reading import Column, Reading
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.store import Store
 from trainer.features import FeatureSpec
@@ -37,7 +37,7 @@ def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table
     that cannot be read gets a null.
     """
     spec = replace(model.config.spec, timestamp=None)
-    reading = _reading(config, spec, path)
+    reading = _without_label(config.source.reading, spec)
     decoder = Decoder(reading, spec)
     for file in find_files(path, reading.storage_options):
         for block in decoder.blocks(file):
@@ -71,10 +71,7 @@ def _record(store: Store, config: RunConfig, arm: str, cycle: int | None) -> Cyc
         raise InputError(f"{store.uri}/{error}") from None
 
 
-def _reading(config: RunConfig, spec: FeatureSpec, path: str) -> Reading:
-    """How the run reads its files, but with an optional label."""
-    source = config.source
-    if not isinstance(source, Reading):
-        source = FilesConfig(path=path, cut=Cut(events=1))
-    columns = source.columns | {spec.label: Column(optional=True)}
-    return source.model_copy(update={"columns": columns})
+def _without_label(reading: Reading, spec: FeatureSpec) -> Reading:
+    """The same, but with an optional label."""
+    columns = reading.columns | {spec.label: Column(optional=True)}
+    return reading.model_copy(update={"columns": columns})

@@ -21,35 +21,35 @@ from orchestrator.report.verdict import without_verdict
 
 
 def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ...]:
-    """All sections that these runs allow; runs without cycles get the bound only."""
-    sustained, study = stability(study), study.searching
-    if not study.shown:
-        return tuple(map(_without_empty_charts, [sustained] if sustained else [bound(study)]))
+    """The report's sections in order; runs without cycles get the bound only.
+
+    To add a section, write a module of `sections` with a function of the study, and call it here.
+    """
+    searching = study.searching
+    if not searching.shown:
+        return (_finished(stability(study) or bound(searching), searching),)
     found = (
-        *(_paper_verdicts_only(section, study) for section in (retained(study), seeds(study))),
-        *(_paper_verdicts_only(section, study) for section in (norms(study), lift(study))),
-        entropic_vs_euclidean(study),
+        retained(searching),
+        seeds(searching),
+        norms(searching),
+        lift(searching),
+        entropic_vs_euclidean(searching),
         abort_vectors(aborts),
-        bound(study),
-        rules(study),
-        sustained,
-        lost_instances(study),
-        settings(study),
+        bound(searching),
+        rules(searching),
+        stability(study),
+        lost_instances(searching),
+        settings(searching),
     )
-    return tuple(_without_empty_charts(section) for section in found if section is not None)
+    return tuple(_finished(section, searching) for section in found if section is not None)
 
 
-def _paper_verdicts_only(section: Section | None, study: Study) -> Section | None:
-    """Remove the verdicts of runs whose compared arms are not those that the paper compares."""
-    if section is None:
-        return None
-    findings = (
-        finding if study.is_paper_comparison(finding.run) else without_verdict(finding)
-        for finding in section.findings
-    )
-    return replace(section, findings=tuple(findings))
-
-
-def _without_empty_charts(section: Section) -> Section:
-    """Remove charts that have nothing to show yet."""
-    return replace(section, charts=tuple(chart for chart in section.charts if chart.panels))
+def _finished(section: Section, study: Study) -> Section:
+    """Remove empty charts, and verdicts on comparisons that the paper does not make."""
+    charts = tuple(chart for chart in section.charts if chart.panels)
+    findings = section.findings
+    if section.compares_main_arms:
+        findings = tuple(
+            f if study.is_paper_comparison(f.run) else without_verdict(f) for f in findings
+        )
+    return replace(section, charts=charts, findings=findings)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.report.chart import Chart
+from orchestrator.charts.chart import Chart
 from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.verdict import Finding, Verdict, over_runs
 

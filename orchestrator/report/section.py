@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.report.chart import Chart
+from orchestrator.charts.chart import Chart
 from orchestrator.report.verdict import Finding
 
 
@@ -40,6 +40,8 @@ class Section:
     tables: tuple[ReportTable, ...] = ()
     note: str = ""
     """How the numbers were computed, and which choices are ours."""
+    compares_main_arms: bool = False
+    """Its findings compare baseline and challenger; no verdict if these are not the paper's."""
 
 
 def number(value: Any, form: str = ".4g", unit: str = "") -> Cell:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.chart import Numbers, numbers
+from orchestrator.charts.chart import Numbers, numbers
 from orchestrator.report.head import faults, run_line
 from orchestrator.report.interval import Estimate, share_interval
 from orchestrator.report.section import Section

@@ -45,7 +45,7 @@ def compute(
 
 def write(report: Report, output: Output) -> list[str]:
     """Write page, figures and tables; return their paths."""
-    from orchestrator.report.picture import svg  # matplotlib is slow to load
+    from orchestrator.charts.picture import svg  # matplotlib is slow to load
 
     written = []
     for name, frame in (("cycles", report.study.cycles), ("instances", report.study.instances)):

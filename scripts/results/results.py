@@ -12,9 +12,9 @@ import click
 import numpy as np
 
 from divergence.errors import InputError
-from orchestrator.report.chart import Chart
+from orchestrator.charts.chart import Chart
+from orchestrator.charts.picture import svg
 from orchestrator.report.load import load_runs
-from orchestrator.report.picture import svg
 from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.sections.retained import HEAVY
 from orchestrator.report.study import Study

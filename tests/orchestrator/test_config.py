@@ -116,7 +116,7 @@ MISTAKES = [
     ("arms: [{name: a}]\n", "run.yaml: source: missing: this key is required"),
     (
         "source: {kind: tow}\narms: [{name: a}]\n",
-        "run.yaml:1: source: 'kind' must be one of simulator, files, follow, toy "
+        "run.yaml:1: source: 'kind' must be one of files, follow, simulator, toy "
         '(did you mean toy?), but is "tow"',
     ),
     (
@@ -358,12 +358,12 @@ def test_features_of_the_simulator_are_a_choice_from_its_own() -> None:
     spec = resolve_spec(chosen.source, feature_spec(chosen.features))
     assert spec.user == (Feature("interests", True, "interest_weights"), Feature("age"))
     assert lines(f"source: simulator\nfeatures: {{user: [agee], ad: [campaign]}}\n{arms}") == [
-        "run.yaml:2: features: user: 'agee' must be one of the source's own age, gender, geo, "
+        "run.yaml:2: features: user: 'agee' must be one of the source's features age, gender, geo, "
         "device, hour, last_category, interests"
     ]
     files = "source: {kind: files, path: x, cut: {events: 5}}\n" + arms
     assert lines(files) == [
-        "run.yaml: features: must be given: this kind of source has no features of its own"
+        "run.yaml: features: must be given: this kind of source does not define its features"
     ]
 
 

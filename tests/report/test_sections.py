@@ -10,12 +10,12 @@ import pytest
 from made_up import ARMS, config, records
 
 from divergence.errors import InputError
+from orchestrator.charts.chart import Line
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.record import CycleRecord
 from orchestrator.report.aborts import Abort, AbortId, choose_aborts, parse_filename
 from orchestrator.report.assemble import sections_of
-from orchestrator.report.chart import Line
 from orchestrator.report.interval import interval_over_runs
 from orchestrator.report.load import Loaded, Run
 from orchestrator.report.section import Section

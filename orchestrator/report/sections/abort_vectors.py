@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from orchestrator.charts.chart import Axis, Chart, Dots, Level, Panel, numbers, span_of
 from orchestrator.report.aborts import Abort
-from orchestrator.report.chart import Axis, Chart, Dots, Level, Panel, numbers, span_of
 from orchestrator.report.section import Section
 from orchestrator.report.verdict import Finding, Statement, holds, judged
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergence.bound import VISIBLE, rho0, smallest_sufficient
+from orchestrator.charts.chart import Axis, Chart, Dots, Level, Line, Panel, numbers, span_of
 from orchestrator.config.ranges import Choice, absolute
 from orchestrator.config.rules import searched
 from orchestrator.config.schema import ArmConfig
-from orchestrator.report.chart import Axis, Chart, Dots, Level, Line, Panel, numbers, span_of
 from orchestrator.report.length import vector_length
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number

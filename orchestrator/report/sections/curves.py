@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
-from orchestrator.report.chart import Axis, Line, Mark, Panel, Tone, numbers, span_of
+from orchestrator.charts.chart import Axis, Line, Mark, Panel, Tone, numbers, span_of
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study, running_mean, window_for
 

@@ -1,6 +1,6 @@
 """Entropic against Euclidean dual ascent: the paper's last comparison."""
 
-from orchestrator.report.chart import Chart, Level, Mark, Panel
+from orchestrator.charts.chart import Chart, Level, Mark, Panel
 from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number

@@ -1,6 +1,6 @@
 """Log-loss lift over the baseline: the paper's third result."""
 
-from orchestrator.report.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
 from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
@@ -28,6 +28,7 @@ def lift(study: Study) -> Section:
         f"trains on it. We read “consistently” as {CONSISTENT:.0%} of the smoothed curve above "
         "zero. If an arm started from the baseline's model, its first day (96 cycles), or its "
         "first quarter if that is shorter, is shaded and does not count.",
+        compares_main_arms=True,
     )
 
 

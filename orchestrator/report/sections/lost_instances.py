@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from orchestrator.report.chart import Axis, Bars, Chart, Line, Panel, numbers
+from orchestrator.charts.chart import Axis, Bars, Chart, Line, Panel, numbers
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.rules import seconds_per_event

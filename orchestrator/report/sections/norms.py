@@ -2,7 +2,7 @@
 
 import math
 
-from orchestrator.report.chart import Chart, Panel
+from orchestrator.charts.chart import Chart, Panel
 from orchestrator.report.interval import Estimate, mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
@@ -38,6 +38,7 @@ def norms(study: Study) -> Section:
         ),
         note="The ratio of the arms is computed cycle by cycle and averaged as a logarithm. An arm "
         "that started from the baseline's model is compared after its acclimation.",
+        compares_main_arms=True,
     )
 
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from orchestrator.report.chart import Axis, Chart, Level, Panel, numbers, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Panel, numbers, span_of
 from orchestrator.report.interval import Estimate, mean_interval, rate_interval, share_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
@@ -41,6 +41,7 @@ def retained(study: Study) -> Section:
         "Instances that failed or were late are counted separately. Means are over cycles, with "
         "95% intervals that allow for correlation in time. Differences are computed cycle by "
         "cycle, because the arms share chunks and draws.",
+        compares_main_arms=True,
     )
 
 

@@ -26,6 +26,7 @@ def seeds(study: Study) -> Section | None:
         note="Three or more runs whose configs differ only in their seeds. Each run counts as one "
         "number, its mean over the shared cycles (for the lift, after the acclimation). The 95% "
         "interval is Student's t over the runs, which allows for whatever a seed changes.",
+        compares_main_arms=True,
     )
 
 

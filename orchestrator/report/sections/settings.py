@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from orchestrator.report.chart import Axis, Cells, Chart, Dots, Line, Panel, numbers, span_of
+from orchestrator.charts.chart import Axis, Cells, Chart, Dots, Line, Panel, numbers, span_of
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import curve, cycle_panel, robust_axis, smoothing_text

@@ -6,8 +6,8 @@ from statistics import median
 
 import numpy as np
 
+from orchestrator.charts.chart import Axis, Cells, Chart, Line, Panel, numbers
 from orchestrator.config.schema import ArmConfig
-from orchestrator.report.chart import Axis, Cells, Chart, Line, Panel, numbers
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.study import Study

@@ -1,7 +1,7 @@
-"""Looking at a stream: what is in it, cycle by cycle and feature by feature.
+"""What a stream contains, cycle by cycle and feature by feature.
 
-Values are counted as the model will see them. A value is *new* in the first of the described
-cycles that has it, and has *vanished* from a cycle if the last one with events had it.
+Values are counted as the model will see them. A value is *new* in the first described cycle that
+has it. It has *vanished* from a cycle if the last cycle with events before had it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ class CycleSummary:
 
 @dataclass(frozen=True, slots=True)
 class FeatureCycle:
-    """One feature in one cycle: distinct values, those never seen before, those gone."""
+    """One feature in one cycle: how many distinct, new and vanished values it has."""
 
     values: int
     new: int
@@ -64,7 +64,7 @@ class FeatureSummary:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A stream, as far as it was looked at; `ended` tells whether that was all of it."""
+    """The first cycles of a stream; `ended`: these are all."""
 
     cycles: tuple[CycleSummary, ...]
     features: tuple[FeatureSummary, ...]
@@ -99,7 +99,7 @@ class ValueCounts:
         self._cycles: list[FeatureCycle] = []
 
     def add(self, table: pa.Table, clicks: NDArray[np.int64]) -> None:
-        """One cycle more."""
+        """Count one more cycle."""
         values, owners = _occurrences(table, self._feature)
         self._missing += len(table) - len(np.unique(owners))
         self._occurrences += len(values)
@@ -116,7 +116,7 @@ class ValueCounts:
         self._last = present if len(now) else self._last
 
     def summary(self, events: int) -> FeatureSummary:
-        """The whole."""
+        """The counts of all cycles so far."""
         order = [("n", "descending"), ("value", "ascending")]
         top = self._seen.sort_by(order).slice(0, TOP).to_pylist()
         return FeatureSummary(
@@ -135,8 +135,8 @@ class ValueCounts:
 
 
 def describe(source: Source, cycles: int) -> Description:
-    """Look at the first cycles of a source."""
-    tallies = [ValueCounts(feature, side) for feature, side in _sides(source.spec)]
+    """Describe the first cycles of a source."""
+    counts = [ValueCounts(feature, side) for feature, side in _sides(source.spec)]
     summaries: list[CycleSummary] = []
     ended = False
     while len(summaries) < cycles and not ended:
@@ -145,10 +145,10 @@ def describe(source: Source, cycles: int) -> Description:
         if events is not None:
             summaries.append(_summary(events, source.spec))
             clicks = _clicks(events, source.spec)
-            for tally in tallies:
-                tally.add(events.table, clicks)
+            for count in counts:
+                count.add(events.table, clicks)
     total = sum(summary.events for summary in summaries)
-    return Description(tuple(summaries), tuple(t.summary(total) for t in tallies), ended)
+    return Description(tuple(summaries), tuple(t.summary(total) for t in counts), ended)
 
 
 def _sides(spec: FeatureSpec) -> Iterator[tuple[Feature, str]]:
@@ -168,7 +168,7 @@ def _clicks(events: Events, spec: FeatureSpec) -> NDArray[np.int64]:
 
 
 def _occurrences(table: pa.Table, feature: Feature) -> tuple[pa.Array, NDArray[np.int64]]:
-    """The values that are not missing, as texts, and the rows that they are in."""
+    """The values that are not missing, as texts, and the row of each."""
     if feature.multi:
         lists = ragged(table, feature)
         values, owners = lists.values, np.repeat(np.arange(len(table)), lists.lengths)

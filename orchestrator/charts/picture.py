@@ -1,7 +1,9 @@
-"""Charts as SVG files, for papers and talks."""
+"""Charts as files: for papers and talks, and to look at a stream."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -19,7 +21,7 @@ from matplotlib.ticker import (
     PercentFormatter,
 )
 
-from orchestrator.report.chart import (
+from orchestrator.charts.chart import (
     Axis,
     Bars,
     Cells,
@@ -35,8 +37,6 @@ from orchestrator.report.chart import (
 
 COLOURS = ("#0072b2", "#d97706", "#009272", "#b5578c", "#2f9bd6", "#b23a00", "#8a7a00", "#6b4fb3")
 QUIET, LOSS = "#5b6470", "#c2410c"
-ROW = 2.5
-"""Inches of a row of panels, its labels included."""
 LEGEND = 0.2
 """Inches of a line of the legend."""
 STYLE: dict[Any, Any] = {
@@ -49,40 +49,67 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "holdfast",
     "path.simplify_threshold": 0.3,
 }
+SAVING: dict[str, dict[str, Any]] = {
+    "svg": {"metadata": {"Date": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+    "png": {"dpi": 130},
+}
+"""Options of savefig: the same chart gives the same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How panels are put on a sheet, in inches."""
+
+    columns: int
+    width: float
+    row: float = 2.5
+    """A row of panels, its labels included."""
+    annotated: bool = False
+    """Legends inside their panels and texts beside their bars; else one legend at the bottom."""
 
 
 def svg(chart: Chart) -> bytes:
     """The chart as an SVG file: the same bytes for the same chart."""
+    columns = 1 if chart.wide else min(2, len(chart.panels))
+    width = 9.0 if columns == 2 or chart.wide else 5.5
+    return drawn(chart, "svg", Layout(columns, width))
+
+
+def drawn(chart: Chart, kind: Literal["svg", "png", "pdf"], layout: Layout) -> bytes:
+    """The chart as a file of this kind, its panels in rows from the upper left on."""
     with matplotlib.rc_context(STYLE):
-        figure, grid = _sheet(chart)
+        figure, grid = _sheet(chart, layout)
         for axes, panel in zip(grid, chart.panels, strict=True):
-            _draw(axes, panel)
-        _legend(figure, chart)
+            _draw(axes, panel, layout.annotated)
+        if not layout.annotated:
+            _legend(figure, chart)
         inch = 1 / figure.get_figheight()
         figure.text(0.01, 1 - 0.1 * inch, chart.title, va="top", fontsize=11)
         file = BytesIO()
-        figure.savefig(file, format="svg", metadata={"Date": None})
+        figure.savefig(file, format=kind, **SAVING[kind])
     return file.getvalue()
 
 
-def _sheet(chart: Chart) -> tuple[Figure, list[Axes]]:
-    """Axes at fixed places: finding them by what they hold takes longer than all the drawing."""
-    columns = 1 if chart.wide else min(2, len(chart.panels))
+def _sheet(chart: Chart, layout: Layout) -> tuple[Figure, list[Axes]]:
+    """Axes at fixed places: automatic layout takes longer than all the drawing."""
+    columns, width, row_height = layout.columns, layout.width, layout.row
     rows = -(-len(chart.panels) // columns)
-    width = 9.0 if columns == 2 or chart.wide else 5.5
-    left = 1.4 if any(panel.y.names for panel in chart.panels) else 0.75
-    panel_width = (width - 0.15) / columns - left
-    lines = -(-len(_tones(chart)) // _columns_of_legend(width))
-    height = 0.45 + ROW * rows + 0.2 + LEGEND * max(lines, 1)
+    pitch = (width - 0.15) / columns
+    left = [
+        1.4 if any(p.y.names for p in chart.panels[c::columns]) else 0.75 for c in range(columns)
+    ]
+    lines = 1 if layout.annotated else -(-len(_tones(chart.panels)) // _columns_of_legend(width))
+    height = 0.45 + row_height * rows + 0.2 + LEGEND * max(lines, 1)
     figure = Figure(figsize=(width, height))
     FigureCanvasSVG(figure)
-    places = [divmod(i, columns) for i in range(len(chart.panels))]
-    corners = [
-        (left + column * (panel_width + left), height - 0.45 - ROW * (row + 1) + 0.5)
-        for row, column in places
-    ]
-    size = panel_width / width, (ROW - 0.8) / height
-    return figure, [figure.add_axes((x / width, y / height, *size)) for x, y in corners]
+    places = []
+    for i in range(len(chart.panels)):
+        row, column = divmod(i, columns)
+        x, y = left[column] + column * pitch, height - 0.45 - row_height * (row + 1) + 0.5
+        size = (pitch - left[column]) / width, (row_height - 0.8) / height
+        places.append((x / width, y / height, *size))
+    return figure, [figure.add_axes(place) for place in places]
 
 
 def colour(tone: Tone) -> str:
@@ -92,19 +119,30 @@ def colour(tone: Tone) -> str:
     return LOSS if tone == "accent" else QUIET
 
 
-def _draw(axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title, color=QUIET)
+def _draw(axes: Axes, panel: Panel, annotated: bool) -> None:
+    axes.set_title(panel.title, color="black" if annotated else QUIET)
+    if not panel.marks:
+        axes.set_axis_off()
+        return
     bars = [mark for mark in panel.marks if isinstance(mark, Bars)]
     for mark in panel.marks:
         if isinstance(mark, Bars):
             size = 0.8 / len(bars)
             places = np.arange(len(mark.values)) - 0.4 + size * (bars.index(mark) + 0.5)
-            axes.barh(places, mark.values, size * 0.92, color=colour(mark.tone))
+            patches = axes.barh(places, mark.values, size * 0.92, color=colour(mark.tone))
+            if annotated:
+                axes.bar_label(patches, mark.texts, padding=3)
         else:
             _mark(axes, panel, mark)
     _scale(axes, panel.x, "x")
     _scale(axes, panel.y, "y")
-    axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    if not panel.y.names:
+        axes.grid(axis="y", linewidth=0.4, alpha=0.5)
+    if annotated:
+        axes.xaxis.set_visible(not bars)  # their texts tell the values
+        tones = _tones([panel])
+        if len(tones) > 1:
+            axes.legend(*_entries(tones), loc="upper right", ncols=len(tones), frameon=False)
 
 
 def _mark(axes: Axes, panel: Panel, mark: Mark) -> None:
@@ -131,7 +169,7 @@ def _mark(axes: Axes, panel: Panel, mark: Mark) -> None:
 
 
 def _edges(axes: Axes, panel: Panel, line: Line) -> None:
-    """Small triangles for what lies beyond the scale."""
+    """Small triangles for points beyond the scale."""
     for beyond, at, sign in (
         (line.y > panel.y.high, panel.y.high, "^"),
         (line.y < panel.y.low, panel.y.low, "v"),
@@ -158,12 +196,12 @@ def _scale(axes: Axes, axis: Axis, which: str) -> None:
         part.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         part.set_minor_locator(NullLocator())
     else:
-        part.set_major_locator(MaxNLocator(nbins=6, integer=axis.unit == "cycle"))
+        part.set_major_locator(MaxNLocator(nbins=6, integer=axis.unit in ("cycle", "count")))
 
 
-def _tones(chart: Chart) -> dict[str, Tone]:
-    """The names of all that has a colour."""
-    marks = (mark for panel in chart.panels for mark in panel.marks)
+def _tones(panels: Iterable[Panel]) -> dict[str, Tone]:
+    """The colour of each named mark."""
+    marks = (mark for panel in panels for mark in panel.marks)
     return {mark.name: mark.tone for mark in marks if isinstance(mark, Line | Dots | Bars)}
 
 
@@ -172,8 +210,11 @@ def _columns_of_legend(width: float) -> int:
 
 
 def _legend(figure: Figure, chart: Chart) -> None:
-    tones = _tones(chart)
+    tones = _tones(chart.panels)
     if len(tones) > 1:
-        handles = [Line2D([], [], color=colour(tone), lw=2) for tone in tones.values()]
         columns = _columns_of_legend(figure.get_figwidth())
-        figure.legend(handles, list(tones), loc="lower left", ncols=columns, frameon=False)
+        figure.legend(*_entries(tones), loc="lower left", ncols=columns, frameon=False)
+
+
+def _entries(tones: dict[str, Tone]) -> tuple[list[Line2D], list[str]]:
+    return [Line2D([], [], color=colour(tone), lw=2) for tone in tones.values()], list(tones)

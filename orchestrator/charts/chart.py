@@ -1,4 +1,4 @@
-"""A figure as data. The page and the pictures are drawn from the same ones."""
+"""A figure as data. The report's page and the pictures are drawn from it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ Tone = int | Literal["quiet", "accent"]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A scale. `low` and `high` are what is shown first; marks beyond are drawn at the edge."""
+    """A scale. `low` and `high` are the limits shown first; marks beyond are drawn at the edge."""
 
     label: str
     low: float
     high: float
     log: bool = False
-    unit: Literal["", "%", "cycle"] = ""
+    unit: Literal["", "%", "cycle", "count"] = ""
     names: tuple[str, ...] = ()
-    """Of categories, which stand at 0, 1, 2, …"""
+    """The categories at 0, 1, 2, …"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dots:
-    """Points, with a text for each where a reader may point at it."""
+    """Points, each with a text that the page shows on hover."""
 
     name: str
     tone: Tone
@@ -62,7 +62,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bars:
-    """Horizontal bars at the categories of the y axis; bars of several arms stand side by side."""
+    """Horizontal bars at the categories of the y axis; those of several arms are side by side."""
 
     name: str
     tone: Tone
@@ -72,7 +72,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A line across, at a value of y (or of x), with a word to it."""
+    """A line across, at a value of y (or of x), and its label."""
 
     text: str
     at: float
@@ -81,7 +81,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of x that is marked, with a word to it."""
+    """A marked stretch of x, and its label."""
 
     text: str
     low: float
@@ -103,28 +103,28 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure: panels, and what they show in words. `key` names its file."""
+    """A figure: panels and a caption. `key` names its file."""
 
     key: str
     title: str
     caption: str
     panels: tuple[Panel, ...]
     wide: bool = True
-    """Panels above one another; else side by side where there is room."""
+    """Panels below one another; else side by side if there is room."""
 
 
 def numbers(values: ArrayLike) -> Numbers:
-    """Any series as floats; what is missing becomes NaN."""
+    """Any series as floats; missing values become NaN."""
     return np.asarray(values, dtype=float)
 
 
 def span_of(
     series: Iterable[ArrayLike], log: bool = False, include: Iterable[float] = ()
 ) -> tuple[float, float]:
-    """Limits that show the bulk of some series and that no outlier stretches.
+    """Limits that show most of some series and that outliers do not stretch.
 
-    All of it where its range is at most three times that of its middle 96%; else that and half of
-    it beyond. `include` holds values that must be seen.
+    The full range, if it is at most three times that of the middle 96%; else the latter and half
+    of it on each side. `include`: values that must be inside.
     """
     parts = [np.ravel(numbers(one)) for one in series]
     values = np.concatenate(parts) if parts else np.zeros(0)

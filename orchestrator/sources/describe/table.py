@@ -9,13 +9,13 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.sources.describe import CycleSummary, Description, FeatureSummary
+from orchestrator.sources.describe.summary import CycleSummary, Description, FeatureSummary
 
-MOST_CYCLES = 12
+SHOWN_CYCLES = 12
 
 
 def as_tables(described: Description) -> Group:
-    """The stream in a line, its cycles and its features."""
+    """A headline, a table of cycles and a table of features."""
     parts: list[Any] = [Text(headline(described))]
     for reason, rows in described.set_aside.items():
         parts.append(Text(f"  set aside: {rows:,} of {reason}", style="red"))
@@ -24,17 +24,17 @@ def as_tables(described: Description) -> Group:
 
 
 def headline(described: Description) -> str:
-    """The whole stream in one line."""
+    """The stream in one line."""
     aside = sum(described.set_aside.values())
     return (
         f"{described.events:,} events in {len(described.cycles)} cycles"
-        f"{' (all there are)' if described.ended else ''}, CTR {_ctr(described)}, "
+        f"{' (the complete stream)' if described.ended else ''}, CTR {_ctr(described)}, "
         f"{aside:,} rows set aside"
     )
 
 
 def description_json(described: Description) -> dict[str, Any]:
-    """Everything, for programs."""
+    """The description as JSON data."""
     total = {
         "events": described.events,
         "clicks": described.clicks,
@@ -44,7 +44,7 @@ def description_json(described: Description) -> dict[str, Any]:
 
 
 def print_tables(described: Description, console: Console) -> None:
-    """Show it on a terminal or as plain lines."""
+    """Print the tables."""
     console.print(as_tables(described))
 
 
@@ -59,7 +59,7 @@ def _cycles(cycles: Sequence[CycleSummary]) -> Table:
     table.add_column("from", overflow="fold")
     for cycle in _ends(cycles):
         if cycle is None:
-            table.add_row("…", "", "", "", f"{len(cycles) - MOST_CYCLES} more cycles")
+            table.add_row("…", "", "", "", f"{len(cycles) - SHOWN_CYCLES} more cycles")
             continue
         aside = sum(cycle.set_aside.values())
         table.add_row(
@@ -69,10 +69,10 @@ def _cycles(cycles: Sequence[CycleSummary]) -> Table:
 
 
 def _ends(cycles: Sequence[CycleSummary]) -> list[CycleSummary | None]:
-    """All, or the first and last ones with a gap between them."""
-    if len(cycles) <= MOST_CYCLES:
+    """All cycles, or the first and the last ones with None between them."""
+    if len(cycles) <= SHOWN_CYCLES:
         return list(cycles)
-    half = MOST_CYCLES // 2
+    half = SHOWN_CYCLES // 2
     return [*cycles[:half], None, *cycles[-half:]]
 
 
@@ -80,7 +80,7 @@ def _features(described: Description) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title="features", title_justify="left")
     table.add_column("side")
     table.add_column("feature")
-    names = ("values", "missing", "per event", "new a cycle", "vanished a cycle")
+    names = ("values", "missing", "per event", "new per cycle", "vanished per cycle")
     for name in names:
         table.add_column(name, justify="right")
     table.add_column("most frequent (share, CTR)", overflow="fold")
@@ -104,12 +104,12 @@ def _features(described: Description) -> Table:
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, with its end cut off where it is too long."""
+    """The text, cut off after `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def turnover(feature: FeatureSummary) -> tuple[float, float]:
-    """Mean new and vanished values a cycle, after the first, in which all are new."""
+    """Mean new and vanished values per cycle, without the first, in which all are new."""
     later = feature.cycles[1:]
     if not later:
         return 0.0, 0.0

@@ -1,17 +1,17 @@
-"""A folder that is being filled: each new file, in order of name, is the next chunk.
+"""A folder that keeps filling: each new file, in order of name, is the next chunk.
 
-| what happens | answer |
+| what happens | what the source does |
 |---|---|
-| the next file is not there | wait, until it is, the end marker is, or `stop` is set |
-| a name starts with _ or ., or ends in .tmp or .part | not, or not yet, a chunk |
-| a local file was written to less than `settle_s` ago | not yet a chunk |
-| a file turns up whose name sorts before one that was taken | it is late: never inserted into \
-history, its rows are counted as set aside with the next chunk, and a warning says so |
-| events in a file are out of order | sorted within the chunk that they arrive in |
-| a file that was taken is gone or of another size when its cycle is asked for again | an error |
+| the next file does not exist yet | waits for it, for the end marker or for `stop` |
+| a name starts with _ or ., or ends in .tmp or .part | ignores the file |
+| a local file changed less than `settle_s` ago | waits |
+| a file appears whose name sorts before one that was read | skips it, logs a warning, and \
+counts its rows as set aside with the next chunk |
+| events in a file are out of order | sorts them within their chunk |
+| a file was deleted or changed its size, and its cycle is needed again | fails |
 
-Which file is which cycle is written down, one small record a cycle, when the chunk is given out:
-so a resumed run has the same cycles whatever has been added to the folder since.
+The source records which file is which cycle, in one small file per cycle, when it gives the chunk.
+So a resumed run has the same cycles, whatever was added to the folder since.
 """
 
 import json
@@ -25,7 +25,6 @@ import numpy as np
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.chunks import Chunks, Part, write_lines
-from orchestrator.sources.files.config import FollowConfig
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import (
     File,
@@ -34,6 +33,7 @@ from orchestrator.sources.files.files import (
     list_folder,
     options_for,
 )
+from orchestrator.sources.follow.config import FollowConfig
 from orchestrator.sources.protocol import Events
 from trainer.features import FeatureSpec
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A cycle's file, by name within the folder, and the late files found on the way, by rows."""
+    """A cycle's file, by its name in the folder, and the rows of each late file found with it."""
 
     file: str
     size: int
@@ -51,26 +51,26 @@ class Taken:
 
 
 class FollowSource:
-    """Takes files as they come. `stop` ends a wait at once, and the stream with it."""
+    """Reads files as they arrive. Setting `stop` ends a wait at once, and the stream."""
 
     def __init__(
         self,
         config: FollowConfig,
         spec: FeatureSpec,
-        place: str | None = None,
+        run_uri: str | None = None,
         stop: threading.Event | None = None,
     ) -> None:
         self.spec = spec
         self._config = config
         self._stop = stop or threading.Event()
         self._decoder = Decoder(config, spec)
-        self._chunks = Chunks(self._decoder, config, spec, place)
-        self._records = place and f"{place}/followed"
-        self._options = options_for(place or "", config.path, config.storage_options)
+        self._chunks = Chunks(self._decoder, config.path, run_uri)
+        self._records = run_uri and f"{run_uri}/followed"
+        self._options = options_for(run_uri or "", config.path, config.storage_options)
         self._taken: list[Taken] = self._recorded()
 
     def events(self, cycle: int) -> Events | None:
-        """The file of this cycle. Waits for it; None where the stream has ended."""
+        """The events of this cycle's file. Waits for it; None after the end of the stream."""
         while len(self._taken) < cycle:
             skipped = self._next()
             if skipped is None:
@@ -81,12 +81,12 @@ class FollowSource:
         if taken is None:
             return None
         events = self._chunk(cycle, taken)
-        if not known:  # a file that fails the checks is not history: it may be mended
+        if not known:  # a file that fails the checks may still be repaired
             self._record(taken)
         return events
 
     def _chunk(self, cycle: int, taken: Taken) -> Events:
-        file = self._again(cycle, taken)
+        file = self._file_of(cycle, taken)
         blocks = self._decoder.blocks(file)
         parts = [Part(file, block, np.arange(block.rows)) for block in blocks]
         events = self._chunks.events(cycle, parts, file.name)
@@ -96,10 +96,10 @@ class FollowSource:
         return Events(cycle, events.table, events.origin, {**events.set_aside, **late})
 
     def _next(self) -> Taken | None:
-        """The next file, waiting for it; None where there will be none."""
+        """Waits for the next file; None after the end of the stream."""
         last = self._taken[-1].file if self._taken else ""
         while True:
-            ended = self._ended()  # before the look, so that nothing written earlier is missed
+            ended = self._ended()  # before listing, so that no file written earlier is missed
             files = self._files()
             new = next((name for name in files if name > last), None)
             if new is not None and self._settled(files[new]):
@@ -108,7 +108,7 @@ class FollowSource:
                 return None
 
     def _files(self) -> dict[str, File]:
-        """The folder's files as they are now, by name within it."""
+        """The folder's current files, by their names in it."""
         found = list_folder(self._config.path, self._config.storage_options)
         _, root = file_system(self._config.path, self._config.storage_options)
         return {file.path[len(root) :].lstrip("/"): file for file in found}
@@ -119,7 +119,7 @@ class FollowSource:
         return bool(fs.exists(f"{root.rstrip('/')}/{self._config.end_marker}"))
 
     def _settled(self, file: File) -> bool:
-        """Objects appear whole; a local file may still be being written."""
+        """An object appears complete; a local file may still be growing."""
         if not is_local(file.fs):
             return True
         try:
@@ -135,17 +135,17 @@ class FollowSource:
         for name, file in files.items():
             if name <= last and name not in known:
                 late[name] = sum(block.rows for block in self._decoder.blocks(file))
-                text = "%s came after %s was taken: its %d rows are set aside"
+                text = "%s arrived after %s was read: its %d rows are set aside"
                 log.warning(text, file.name, last, late[name])
         return late
 
-    def _again(self, cycle: int, taken: Taken) -> File:
+    def _file_of(self, cycle: int, taken: Taken) -> File:
         file = self._files().get(taken.file)
         if file is None or file.size != taken.size:
-            what = "is gone" if file is None else f"has {file.size} bytes, not {taken.size}"
+            what = "was deleted" if file is None else f"has {file.size} bytes, not {taken.size}"
             raise InputError(
                 f"{self._config.path}/{taken.file}, the file of cycle {cycle}, {what}: "
-                "files that were taken must stay as they are"
+                "a file must not change after it was read"
             )
         return file
 
