@@ -195,7 +195,7 @@ def test_what_the_command_says(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert convert("movielens-100k", given, out).output == (
         f"{out}/movielens-100k.parquet: 3 events, 66.67% clicks, 1997-12-04 to 1997-12-04\n"
-        "note: the whole data set has 100,000 events\n"
+        "note: the complete data set has 100,000 events\n"
         f"licence: {catalog.DATA_SETS['movielens-100k'].licence}\n"
         "next: holdfast describe configs/movielens-100k.yaml\n"
     )
