@@ -1,4 +1,4 @@
-"""`python -m orchestrator`: the command where the code has been shipped but not installed."""
+"""`python -m orchestrator`: the command `holdfast` for code that is not installed."""
 
 from orchestrator.cli import main
 

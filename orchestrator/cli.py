@@ -1,4 +1,4 @@
-"""The command `holdfast`. Exit codes: 0 done, 2 the user can mend it, 1 our fault."""
+"""The command `holdfast`. Exit codes: 0 success, 2 user error, 1 a bug in Holdfast."""
 
 import errno
 import sys
@@ -15,7 +15,7 @@ from orchestrator.commands import COMMANDS
 )
 @click.version_option(package_name="holdfast", prog_name="holdfast")
 def holdfast() -> None:
-    """Trains an online click model for ever, tuning its hyper-parameters as it goes."""
+    """Train an online click model continuously and tune its hyper-parameters on the way."""
 
 
 for _command in COMMANDS:
@@ -23,35 +23,35 @@ for _command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is told in one line each, without a traceback."""
+    """Run the command line; a user error prints one line per problem, without a traceback."""
     try:
         holdfast.main(prog_name="holdfast", standalone_mode=False)
     except InputError as error:
-        _end(str(error), 2)
+        _exit(str(error), 2)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "holdfast"
-        _end(f"{error.format_message()} See {command} --help.", 2)
+        _exit(f"{error.format_message()} See {command} --help.", 2)
     except (click.Abort, KeyboardInterrupt):
-        _end("stopped", 130)
+        _exit("interrupted", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone (| head): nothing to tell anyone
+        sys.stderr.close()  # the reader has closed the pipe (| head)
         sys.exit(0)
     except OSError as error:
-        if not _theirs(error):
+        if not _is_environment_error(error):
             raise
-        _end(f"{error.filename or 'storage'}: {error.strerror or error}", 2)
+        _exit(f"{error.filename or 'storage'}: {error.strerror or error}", 2)
 
 
-def _theirs(error: OSError) -> bool:
-    """Whether it is the machine that refuses: no permission, no file, no room."""
+def _is_environment_error(error: OSError) -> bool:
+    """Whether the user can fix it: no permission, no such file, no space left."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EISDIR, errno.ENOTDIR)
     return isinstance(error, PermissionError | FileNotFoundError) or error.errno in full
 
 
-def _end(message: str, code: int) -> None:
+def _exit(message: str, code: int) -> None:
     for line in message.splitlines():
         click.echo(f"holdfast: {line}", err=True)
     sys.exit(code)

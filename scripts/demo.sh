@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes its own environment and runs the quickstart on a Ray of its own, about two minutes on two
-# cores after installation. The run is left in runs/quickstart; the same command goes on with it.
+# Sets up .venv and runs the quickstart on a local Ray: about two minutes on two cores after the
+# installation. The run is in runs/quickstart; the same command resumes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh

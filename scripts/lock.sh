@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes scripts/requirements.lock anew from pyproject.toml. Needs uv. The lock names no index.
+# Writes scripts/requirements.lock from pyproject.toml. Needs uv. The lock names no index.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv with exactly what scripts/requirements.lock pins, and Holdfast itself in it.
-# Does nothing when the environment is already of this lock. PYTHON chooses the interpreter.
+# Creates .venv with exactly what scripts/requirements.lock pins, and Holdfast in editable mode.
+# Does nothing if .venv was made from the same lock. PYTHON chooses the interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamp=.venv/holdfast.lock

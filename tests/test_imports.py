@@ -1,4 +1,4 @@
-"""Imports point one way, and the heavy ones stay in their rooms."""
+"""Imports point one way, and only the files that need Ray or numba import them."""
 
 import ast
 from collections.abc import Iterator
@@ -8,21 +8,53 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("divergence", "trainer", "orchestrator", "scripts")
-"""Each may import itself and what stands before it."""
+"""Each may import itself and those before it."""
+PACKAGES = (
+    "validation",
+    "charts",
+    "storage",
+    "sources",
+    "config",
+    "search",
+    "journal",
+    "pool",
+    "loop",
+    "watch",
+    "publish",
+    "serving",
+    "offline",
+    "report",
+    "export",
+    "ab",
+    "commands",
+    "cli",
+    "__main__",
+)
+"""Of the orchestrator: each may import itself and those before it."""
 
 
 def sources(layer: str) -> list[Path]:
     return sorted((ROOT / layer).rglob("*.py"))
 
 
-def imported(path: Path) -> Iterator[str]:
-    """The top-level names of everything that a file imports, wherever in the file."""
+def modules(path: Path) -> Iterator[str]:
+    """Everything that a file imports, wherever in the file, by its dotted name."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.relative_to(ROOT)}: relative import"
-            yield str(node.module).split(".")[0]
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The top-level names of everything that a file imports."""
+    return (name.split(".")[0] for name in modules(path))
+
+
+def package_of(path: Path) -> str:
+    """The package of the orchestrator that a file belongs to."""
+    return path.relative_to(ROOT / "orchestrator").parts[0].removesuffix(".py")
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -33,6 +65,25 @@ def test_imports_point_one_way(layer: str) -> None:
         for path in sources(layer)
         for name in imported(path)
         if name in above
+    ]
+    assert wrong == []
+
+
+def test_every_package_of_the_orchestrator_has_its_place() -> None:
+    assert {package_of(path) for path in sources("orchestrator")} - {"__init__"} == set(PACKAGES)
+    flat = [path.name for path in (ROOT / "orchestrator").glob("*.py")]
+    assert sorted(flat) == ["__init__.py", "__main__.py", "cli.py"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_of_the_orchestrator_import_one_way(package: str) -> None:
+    allowed = set(PACKAGES[: PACKAGES.index(package) + 1])
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources("orchestrator")
+        if package_of(path) == package
+        for name in modules(path)
+        if name.startswith("orchestrator.") and name.split(".")[1] not in allowed
     ]
     assert wrong == []
 
@@ -49,13 +100,11 @@ def test_an_instance_knows_no_ray(layer: str) -> None:
     assert [path for path in sources(layer) if "ray" in imported(path)] == []
 
 
-def test_few_files_of_the_orchestrator_know_ray() -> None:
-    """A room of its own: not config, journal, selection, sources, nor anything a test can run."""
-    rooms = [path for path in sources("orchestrator") if "ray" in imported(path)]
-    assert len(rooms) <= 6
-    pure = ("config", "journal", "record", "search", "selection", "rules", "sources", "view")
-    for path in rooms:
-        assert path.relative_to(ROOT / "orchestrator").parts[0].removesuffix(".py") not in pure
+def test_few_files_of_the_orchestrator_import_ray() -> None:
+    """Only the pool, which runs on it, and the metrics, which it exports."""
+    users = [path for path in sources("orchestrator") if "ray" in imported(path)]
+    assert {package_of(path) for path in users} == {"pool", "watch"}
+    assert len(users) <= 5
 
 
 def test_divergence_is_of_use_without_the_rest() -> None:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# A certificate of this node for Ray's TLS, in FOLDER, signed by the cluster's authority, which is there
-# as ca.crt and ca.key. Ray checks the address that it connects to: this node's must stand in it.
-#   node-certificate.sh FOLDER [ADDRESS...]      by default all addresses of this host
+# Creates this node's certificate for Ray's TLS in FOLDER, signed by the cluster's authority: ca.crt and ca.key in
+# the same folder. Ray checks the address that it connects to, so the certificate must contain this node's.
+#   node-certificate.sh FOLDER [ADDRESS...]      default: all addresses of this host
 set -eu
 cd "$1"
 shift

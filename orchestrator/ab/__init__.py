@@ -1,4 +1,4 @@
-"""The online A/B test: two tuners in one marketplace, and the Bayesian analysis of what they earn.
+"""The online A/B test: two tuners in one marketplace, and a Bayesian analysis of their results.
 
-`counts` and `bayes` know nothing of the marketplace: they take anybody's daily counts.
+`counts` and `bayes` do not depend on the marketplace: they work on any daily counts.
 """

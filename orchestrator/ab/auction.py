@@ -12,7 +12,7 @@ Numbers = NDArray[np.int64]
 
 
 class Sold(NamedTuple):
-    """Each request's winner (a column of its candidates) and what a click on it costs."""
+    """The winner of each request (a column of its candidates) and the price of a click on it."""
 
     winner: Numbers
     price_usd: Floats
@@ -21,9 +21,9 @@ class Sold(NamedTuple):
 def hold(pctr: Floats, bid_usd: Floats, reserve_usd: float) -> Sold:
     """Sell one slot for each request; pctr and bid_usd: (requests, candidates).
 
-    The winner pays, for a click, the least bid that would still have won: the second score over
-    its own predicted CTR, at least the reserve and at most its bid. Ads that bid less than the
-    reserve are the last to win, at their bid.
+    For a click, the winner pays the lowest bid that would still have won: the second-highest score
+    divided by its own predicted CTR, at least the reserve and at most its bid. Ads that bid less
+    than the reserve win only if no other ad bids enough, and pay their bid.
     """
     score = np.where(bid_usd >= reserve_usd, bid_usd * pctr, 0.0)
     rows = np.arange(len(score))
@@ -39,7 +39,7 @@ def hold(pctr: Floats, bid_usd: Floats, reserve_usd: float) -> Sold:
 def candidates(requests: int, eligible: int, most: int | None, rng: np.random.Generator) -> Numbers:
     """(requests, candidates): for each request, distinct numbers below `eligible`.
 
-    All of them, or `most` that stand together on a ring whose order is drawn once a call.
+    All of them, or `most` neighbours on a ring whose order is drawn once per call.
     """
     if most is None or most >= eligible:
         return np.broadcast_to(np.arange(eligible), (requests, eligible))
@@ -50,6 +50,6 @@ def candidates(requests: int, eligible: int, most: int | None, rng: np.random.Ge
 
 
 def predicted(users: Vectors, ads: Vectors, bias: float, shown: Numbers) -> Floats:
-    """Predicted CTRs: (requests, candidates), of each user and the ads in its row of `shown`."""
+    """Predicted CTRs, (requests, candidates): each user with the ads in its row of `shown`."""
     logits = np.take_along_axis(users @ ads.T, shown, axis=1) + np.float32(bias)
     return 1.0 / (1.0 + np.exp(-logits.astype(np.float64)))

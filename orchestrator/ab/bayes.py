@@ -2,11 +2,11 @@
 
 A view is clicked with probability p (Bernoulli; its posterior is a Beta), and a click costs an
 exponential amount with rate lambda (its posterior is a Gamma), so that CPM = 1000 p / lambda. Lifts
-of CTR and CPM are had by Monte Carlo from both arms' posteriors. The paper names no priors: these
-are Jeffreys', Beta(1/2, 1/2) and the scale-free Gamma(0, 0), which no choice of currency moves.
+of CTR and CPM come from Monte Carlo draws of both arms' posteriors. The paper names no priors. Ours
+are Jeffreys' Beta(1/2, 1/2) and the scale-free Gamma(0, 0), which does not depend on the currency.
 
-The model takes views as independent. Where the same people come back, or two worlds differ, real
-intervals are wider: repeat the test (several trials) and look at the spread between them.
+The model assumes that views are independent. If the same people come back, or two worlds differ,
+the true intervals are wider: repeat the test (several trials) and look at the spread between them.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from orchestrator.report.interval import Estimate
 
 DRAWS = 100_000
 PRIOR_CLICKS = 0.5
-"""Of the Beta, on either side: Jeffreys' prior."""
+"""Both parameters of the Beta: Jeffreys' prior."""
 MASS = (2.5, 97.5)
-"""Percentiles of a credible interval, the paper's."""
+"""Percentiles of a credible interval, as in the paper."""
 
 Floats = NDArray[np.float64]
 
@@ -41,8 +41,8 @@ def posterior(
     """Draws of p and of lambda."""
     if counts.clicks < 1 or counts.cost <= 0:
         raise InputError(
-            f"an arm needs at least one click that costs something, but has {counts.clicks} "
-            f"clicks that cost {counts.cost:g}"
+            f"an arm needs at least one click with a cost above 0, but has {counts.clicks} "
+            f"clicks with a total cost of {counts.cost:g}"
         )
     missed = counts.views - counts.clicks
     p = rng.beta(counts.clicks + PRIOR_CLICKS, missed + PRIOR_CLICKS, draws)
@@ -66,7 +66,7 @@ def credible(draws: Floats) -> Estimate:
 
 
 def observed(control: Counts, treatment: Counts) -> tuple[float, float]:
-    """The plain lifts of CTR and CPM, in percent: what the paper's table has for each day."""
+    """The observed lifts of CTR and CPM in percent, as the paper's table shows them by day."""
     return (
         100.0 * (treatment.ctr / control.ctr - 1.0) if control.clicks else np.nan,
         100.0 * (treatment.cpm / control.cpm - 1.0) if control.cost else np.nan,
@@ -74,5 +74,5 @@ def observed(control: Counts, treatment: Counts) -> tuple[float, float]:
 
 
 def generator(seed: int = 0) -> np.random.Generator:
-    """The random numbers of an analysis: the same counts give the same intervals."""
+    """The random generator of an analysis, seeded so that equal counts give equal intervals."""
     return np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Which users are in which bucket: by a hash of a salt and the user, the same at every visit."""
+"""Assigns users to buckets by a hash of a salt and the user, the same at every visit."""
 
 import hashlib
 
@@ -9,12 +9,12 @@ U64 = np.uint64
 
 
 def in_treatment(users: NDArray[np.int64], salt: str, share: float) -> NDArray[np.bool_]:
-    """Whether each user belongs to the treatment, which `share` of all users do.
+    """Whether each user is in the treatment; on average `share` of all users are.
 
-    Another salt is another, independent split.
+    A different salt gives an independent split.
     """
     key = int.from_bytes(hashlib.blake2b(salt.encode(), digest_size=8).digest(), "little")
-    with np.errstate(over="ignore"):  # arithmetic modulo 2**64 is meant
+    with np.errstate(over="ignore"):  # wraps modulo 2**64 on purpose
         x = (users.astype(U64) + U64(1)) * U64(0x9E3779B97F4A7C15) ^ U64(key)
         x = (x ^ (x >> U64(30))) * U64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> U64(27))) * U64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Daily counts of two arms: what a trial yields, and what anybody's csv may hold."""
+"""Daily counts of two arms, from a trial or from a csv file."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,14 @@ import pandas as pd
 from divergence.errors import InputError
 
 COLUMNS = ("day", "arm", "views", "clicks", "cost")
+COUNTED = ("day", "views", "clicks")
 TRIAL = "trial"
-"""An optional column that tells repetitions of the same experiment apart."""
+"""An optional column that distinguishes repetitions of the same experiment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Ad views, clicks on them, and what the clicks cost in all."""
+    """Ad views, clicks on them, and the total cost of the clicks."""
 
     views: int
     clicks: int
@@ -23,12 +24,12 @@ class Counts:
 
     @property
     def ctr(self) -> float:
-        """Clicks a view."""
+        """Clicks per view."""
         return self.clicks / self.views if self.views else math.nan
 
     @property
     def cpm(self) -> float:
-        """Cost of a thousand views."""
+        """Cost per thousand views."""
         return 1000.0 * self.cost / self.views if self.views else math.nan
 
 
@@ -52,13 +53,13 @@ class Trial:
 
     @property
     def totals(self) -> tuple[Counts, Counts]:
-        """All days of the control and of the treatment."""
+        """The counts of all days, for the control and for the treatment."""
         return total(d.control for d in self.days), total(d.treatment for d in self.days)
 
 
 @dataclass
 class InstanceCounts:
-    """Instances over all cycles."""
+    """How many instances an arm launched and lost to divergence, over all cycles."""
 
     launched: int = 0
     diverged: int = 0
@@ -71,14 +72,14 @@ class InstanceCounts:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A trial's counts, and how many instances each arm lost on the way."""
+    """The counts of a trial, and the instance counts of each arm."""
 
     trial: Trial
     tallies: tuple[InstanceCounts, InstanceCounts]
 
 
 def total(counts: Iterable[Counts]) -> Counts:
-    """All of them together."""
+    """The sum of the counts."""
     given = list(counts)
     return Counts(
         sum(c.views for c in given), sum(c.clicks for c in given), math.fsum(c.cost for c in given)
@@ -86,7 +87,7 @@ def total(counts: Iterable[Counts]) -> Counts:
 
 
 def trials_table(trials: Sequence[Trial]) -> pd.DataFrame:
-    """One row for each trial, day and arm: what `read_counts` reads."""
+    """One row per trial, day and arm, in the format that `read_counts` reads."""
     rows = [
         (trial.name, day.day, arm, counts.views, counts.clicks, counts.cost)
         for trial in trials
@@ -97,9 +98,9 @@ def trials_table(trials: Sequence[Trial]) -> pd.DataFrame:
 
 
 def read_counts(path: str, control: str | None = None, treatment: str | None = None) -> list[Trial]:
-    """The trials in a csv with the columns day, arm, views, clicks, cost and, if need be, trial.
+    """The trials in a csv with the columns day, arm, views, clicks, cost and, optionally, trial.
 
-    Of arms that are not named the control is the one that comes first in the file.
+    If the arms are not named, the control is the arm that comes first in the file.
     """
     table = _checked_table(path)
     arms = _arms(table, path, control, treatment)
@@ -116,38 +117,38 @@ def _checked_table(path: str) -> pd.DataFrame:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is no csv: {' '.join(str(error).split())}") from None
+        raise InputError(f"{path}: not a csv file: {' '.join(str(error).split())}") from None
     missing = [name for name in COLUMNS if name not in table.columns]
     if missing:
         raise InputError(
-            f"{path}: needs the columns {', '.join(COLUMNS)}, but has no {', '.join(missing)}"
+            f"{path}: needs the columns {', '.join(COLUMNS)}; missing: {', '.join(missing)}"
         )
     if TRIAL not in table.columns:
         table[TRIAL] = "all"
-    whole = {name: _numbers(table, path, name, whole=True) for name in ("day", "views", "clicks")}
-    table = table.assign(**whole, cost=_numbers(table, path, "cost", whole=False))
+    counts = {name: _numbers(table, path, name, integer=True) for name in COUNTED}
+    table = table.assign(**counts, cost=_numbers(table, path, "cost", integer=False))
     for bad, rule in (
         (table["clicks"] > table["views"], "clicks must be at most views"),
-        ((table["clicks"] == 0) & (table["cost"] > 0), "cost must be 0 where nobody clicked"),
+        ((table["clicks"] == 0) & (table["cost"] > 0), "cost must be 0 if there are no clicks"),
         (table["arm"].isna() | table[TRIAL].isna(), "arm must be given"),
-        (table.duplicated([TRIAL, "day", "arm"]), "a day of an arm must be given once"),
+        (table.duplicated([TRIAL, "day", "arm"]), "each day of an arm must appear only once"),
     ):
         if bad.any():
             raise InputError(f"{path}: row {int(bad.to_numpy().argmax()) + 1}: {rule}")
     return table
 
 
-def _numbers(table: pd.DataFrame, path: str, name: str, whole: bool) -> pd.Series:
+def _numbers(table: pd.DataFrame, path: str, name: str, integer: bool) -> pd.Series:
     values = pd.to_numeric(table[name], errors="coerce")
-    sound = (values >= 0) & (values < 2**53)
-    if whole:
-        sound &= values == values.round()
-    if not sound.all():
-        at = int((~sound).to_numpy().argmax())
-        kind = "a whole number" if whole else "a number"
+    valid = (values >= 0) & (values < 2**53)
+    if integer:
+        valid &= values == values.round()
+    if not valid.all():
+        at = int((~valid).to_numpy().argmax())
+        kind = "an integer" if integer else "a number"
         given = table[name].iloc[at]
         raise InputError(f"{path}: row {at + 1}: {name} must be {kind} >= 0, but is {given}")
-    return values.astype("int64") if whole else values.astype("float64")
+    return values.astype("int64") if integer else values.astype("float64")
 
 
 def _arms(
@@ -161,11 +162,13 @@ def _arms(
     others = [arm for arm in known if arm != first]
     if first is None or not others or (len(others) > 1 and treatment is None):
         raise InputError(
-            f"{path}: must have two arms, or --control and --treatment name two of them; it has "
-            f"{', '.join(known) or 'none'}"
+            f"{path}: must have two arms, or --control and --treatment must name two of its arms; "
+            f"it has {', '.join(known) or 'none'}"
         )
     if treatment == first:
-        raise InputError(f"--treatment must be another arm than --control, but is {treatment}")
+        raise InputError(
+            f"--treatment and --control must be different arms, but both are {treatment}"
+        )
     return first, treatment or others[0]
 
 
@@ -177,6 +180,6 @@ def _days(rows: pd.DataFrame, arms: tuple[str, str], name: str) -> tuple[Day, ..
     for day, found in days.items():
         if len(found) < 2:
             raise InputError(
-                f"{name}: day {day} has {next(iter(found))} alone, but needs both arms"
+                f"{name}: day {day} must have both arms, but has only {next(iter(found))}"
             )
     return tuple(Day(day, *(days[day][arm] for arm in arms)) for day in sorted(days))

@@ -1,4 +1,4 @@
-"""An A/B test's folder: its config, a file for each finished trial, and what is made of them."""
+"""The folder of an A/B test: its config, and a file for each finished trial."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -11,41 +11,43 @@ from orchestrator.ab.section import ab
 from orchestrator.ab.summary import summarise
 from orchestrator.config.file import config_text, read_as_config
 from orchestrator.report.section import Section
-from orchestrator.storage.checksummed import DamagedError, dumps, loads
+from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 
 CONFIG = "ab.yaml"
 
 
 def prepare(store: Store, config: AbConfig) -> None:
-    """Make the folder, or see to it that the test in it is this one, whatever its seeds are."""
+    """Create the folder; InputError if it holds a test whose config differs in more than seeds."""
     if CONFIG in store.names(""):
-        begun = ab_config(store)
-        if _identity(begun) != _identity(config):
+        if _identity(ab_config(store)) != _identity(config):
             raise InputError(
-                f"{store.uri}: holds an A/B test with another config: use that, or another --out"
+                f"{store.uri}: holds an A/B test with a different config; use that config, or "
+                "another --out"
             )
     else:
         store.create(CONFIG, config_text(config).encode())
 
 
 def ab_config(store: Store) -> AbConfig:
-    """The config that the test in this folder was begun with."""
+    """The config that the test in this folder was started with."""
     try:
         text = read(store, CONFIG).decode()
     except FileNotFoundError:
-        raise InputError(f"{store.uri}: is no A/B test: it has no {CONFIG}") from None
+        raise InputError(
+            f"{store.uri}: not the folder of an A/B test: it has no {CONFIG}"
+        ) from None
     except UnicodeDecodeError:
         raise InputError(f"{store.uri}/{CONFIG}: must be UTF-8 text, but is not") from None
     return read_as_config(AbConfig, text, f"{store.uri}/{CONFIG}")
 
 
 def save(store: Store, seed: int, finished: Finished) -> None:
-    """Write a finished trial: one immutable file, with a checksum."""
+    """Write a finished trial as one immutable file with a checksum."""
     store.create(_path(seed), dumps(asdict(finished)))
 
 
-def done(store: Store) -> list[int]:
+def finished_seeds(store: Store) -> list[int]:
     """The seeds whose trials are finished."""
     names = (name.removeprefix("seed-").removesuffix(".json") for name in store.names("trials"))
     return sorted(int(name) for name in names if name.isdecimal())
@@ -53,29 +55,29 @@ def done(store: Store) -> list[int]:
 
 def load(store: Store) -> list[Finished]:
     """All finished trials, by seed."""
-    finished = list(_loaded(store))
+    finished = list(_load_each(store))
     if not finished:
-        raise InputError(f"{store.uri}: has no finished trial yet")
+        raise InputError(f"{store.uri}: no trial is finished yet")
     return finished
 
 
 def ab_section(store: Store) -> Section:
-    """The report's section of the test in this folder."""
+    """The section of the report about the test in this folder."""
     finished = load(store)
     return ab(summarise([one.trial for one in finished]), lost_shares(finished))
 
 
 def lost_shares(finished: Sequence[Finished]) -> list[tuple[float, float]]:
-    """Each trial's share of instances that diverged, control's and treatment's."""
+    """For each trial, the shares of instances that diverged: control, treatment."""
     return [(one.tallies[0].lost, one.tallies[1].lost) for one in finished]
 
 
-def _loaded(store: Store) -> Iterator[Finished]:
-    for seed in done(store):
+def _load_each(store: Store) -> Iterator[Finished]:
+    for seed in finished_seeds(store):
         try:
             yield _finished(loads(read(store, _path(seed)), f"{store.uri}/{_path(seed)}"))
-        except DamagedError as fault:
-            raise InputError(f"{fault}; delete it, and run the test again") from None
+        except CorruptError as fault:
+            raise InputError(f"{fault}; delete it and run the test again") from None
 
 
 def _finished(data: Any) -> Finished:
@@ -94,5 +96,5 @@ def _path(seed: int) -> str:
 
 
 def _identity(config: AbConfig) -> str:
-    """What decides a trial's outcome, given its seed."""
+    """Everything that decides the outcome of a trial, except its seed."""
     return config.model_copy(update={"seeds": (0,)}).model_dump_json()

@@ -1,4 +1,4 @@
-"""The analysis of an A/B test, written: page, pictures and counts; and told on a terminal."""
+"""Writes the analysis of an A/B test (page, figures, counts) and shows it on a terminal."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,14 +16,14 @@ from orchestrator.storage.output import Output
 
 
 def write(trials: Sequence[Trial], section: Section, output: Output) -> list[str]:
-    """Write counts.csv, figures/ and ab.html; returns their paths."""
-    from orchestrator.report.picture import svg  # matplotlib is slow to load
+    """Write counts.csv, figures/ and ab.html; return their paths."""
+    from orchestrator.charts.picture import svg  # matplotlib is slow to load
 
     files = {"counts.csv": trials_table(trials).to_csv(index=False).encode()}
     files |= {f"figures/{chart.key}.svg": svg(chart) for chart in section.charts}
     days = sum(len(trial.days) for trial in trials)
     head = f"<p>{len(trials)} trials, {days} days: {escape(', '.join(t.name for t in trials))}</p>"
-    foot = '<p>Beside this page: <a href="counts.csv">counts.csv</a>.</p>'
+    foot = '<p>File beside this page: <a href="counts.csv">counts.csv</a>.</p>'
     files["ab.html"] = page("A/B test", head, [section], foot).encode()
     for path, data in files.items():
         output.put(path, data)
@@ -31,9 +31,9 @@ def write(trials: Sequence[Trial], section: Section, output: Output) -> list[str
 
 
 def tables(summary: Summary) -> list[Table | str]:
-    """For a terminal: the table by day, that by trial, and the verdicts."""
+    """The analysis for a terminal: a table by day, a table by trial, and the verdicts."""
     found: list[Table | str] = [
-        _table("by day, all trials together", "day", [*summary.days, summary.whole])
+        _table("by day, all trials pooled", "day", [*summary.days, summary.whole])
     ]
     if len(summary.trials) > 1:
         found.append(_table("by trial", "trial", summary.trials))
@@ -41,7 +41,7 @@ def tables(summary: Summary) -> list[Table | str]:
 
 
 def data(summary: Summary) -> dict[str, Any]:
-    """The same for a program."""
+    """The analysis for programs."""
     return {
         "arms": summary.arms,
         "days": [asdict(lift) for lift in summary.days],

@@ -1,4 +1,4 @@
-"""All trials of an A/B test, each seed in a process of its own; finished ones are not run again."""
+"""Runs the trials of an A/B test, each seed in its own process; skips finished trials."""
 
 import os
 from collections.abc import Callable
@@ -14,28 +14,30 @@ from orchestrator.storage.store import Store
 
 
 def run_trials(
-    config: AbConfig, store: Store, jobs: int, tell: Callable[[str], None] = lambda _: None
+    config: AbConfig, store: Store, jobs: int, log: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Run the seeds that are still to be run, `jobs` at a time."""
+    """Run the seeds without a finished trial, `jobs` at a time."""
     folder.prepare(store, config)
-    left = [seed for seed in config.seeds if seed not in folder.done(store)]
+    finished = folder.finished_seeds(store)
+    left = [seed for seed in config.seeds if seed not in finished]
     if len(left) < len(config.seeds):
-        tell(f"{len(config.seeds) - len(left)} of {len(config.seeds)} trials are there already")
+        skipped = len(config.seeds) - len(left)
+        log(f"skipping {skipped} of {len(config.seeds)} trials: already finished")
     if not left:
         return
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a trial is one process on one core
     with ProcessPoolExecutor(min(jobs, len(left)), get_context("spawn")) as pool:
-        tasks = {pool.submit(_one, store.uri, seed): seed for seed in left}
+        tasks = {pool.submit(_run_seed, store.uri, seed): seed for seed in left}
         try:
             for task in as_completed(tasks):
                 task.result()
-                tell(f"seed {tasks[task]}: finished")
+                log(f"seed {tasks[task]}: finished")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _one(uri: str, seed: int) -> None:
+def _run_seed(uri: str, seed: int) -> None:
     from orchestrator.ab.trial import run_trial  # loads the kernels
 
     store = open_store(uri)

@@ -1,11 +1,11 @@
-"""The online A/B test: the paper's table by day, its posteriors, and several trials."""
+"""The report's section on the online A/B test: the paper's table by day, posteriors, trials."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from orchestrator.ab.summary import METRICS, PAPER, Lift, Summary, plain_verdict, verdict_text
-from orchestrator.report.chart import Axis, Chart, Level, Line, Mark, Numbers, Panel, Span, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Line, Mark, Numbers, Panel, Span, span_of
 from orchestrator.report.interval import Estimate
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.verdict import Statement, above, judged, lift_text
@@ -14,14 +14,14 @@ BINS = 80
 
 
 def ab(summary: Summary, lost: Sequence[tuple[float, float]] = ()) -> Section:
-    """The section; `lost`: each trial's share of diverged instances, of both arms."""
+    """The section; `lost` has the share of diverged instances of both arms, for each trial."""
     control, treatment = summary.arms
     statements = [
         Statement(f"the {metric} lift is above zero", above(found))
         for metric, found in zip(METRICS, summary.deciding, strict=True)
     ]
-    told = [plain_verdict(summary), *(verdict_text(summary, metric) for metric in METRICS)]
-    text = f"{treatment} against {control}: {' '.join(told)}"
+    verdicts = [plain_verdict(summary), *(verdict_text(summary, metric) for metric in METRICS)]
+    text = f"{treatment} against {control}: {' '.join(verdicts)}"
     return Section(
         key="ab",
         title="Online A/B test",
@@ -30,14 +30,15 @@ def ab(summary: Summary, lost: Sequence[tuple[float, float]] = ()) -> Section:
         findings=(judged(text, "A/B test", *statements),),
         charts=(_posteriors(summary), _by_day(summary)),
         tables=(_day_table(summary), _trial_table(summary, lost)),
-        note="Views are clicked with probability p (Jeffreys' Beta posterior), clicks cost an "
-        "exponential amount of rate λ (scale-free Gamma posterior), CPM = 1000 p / λ; lifts by "
-        "100,000 draws, credible intervals from the 2.5 to the 97.5 percentile. This takes views "
-        "as independent. The same users come back and worlds differ, so that with three trials or "
-        "more the verdict rests on Student's interval over the trials instead. In the marketplace "
-        "users are split by a hash, each bucket's own champion ranks the ads by bid times "
-        "predicted CTR in a second-price auction, clicks come from the market's truth, and each "
-        "arm learns from its own traffic, unless the config says otherwise.",
+        note="A view is clicked with probability p (Jeffreys' Beta posterior). A click costs an "
+        "exponential amount with rate λ (scale-free Gamma posterior). CPM = 1000 p / λ. Lifts come "
+        "from 100,000 draws; credible intervals run from the 2.5 to the 97.5 percentile. This "
+        "model assumes that views are independent. But the same users come back and worlds differ, "
+        "so with three or more trials the verdict uses Student's interval over the trials instead. "
+        "In the marketplace, users are split by a hash, each bucket's own champion ranks the ads "
+        "by bid times predicted CTR in a second-price auction, the market's true probabilities "
+        "decide the clicks, and each arm learns from its own traffic, unless the config says "
+        "otherwise.",
     )
 
 
@@ -50,8 +51,8 @@ def _posteriors(summary: Summary) -> Chart:
     ]
     return Chart(
         "ab-posterior",
-        "Posterior of the lifts, all trials together",
-        "Monte Carlo from the Bayesian posteriors; shaded: the 95% credible interval.",
+        "Posterior of the lifts, all trials pooled",
+        "Monte Carlo draws from the Bayesian posteriors. Shaded: the 95% credible interval.",
         tuple(panels),
         wide=False,
     )
@@ -64,7 +65,7 @@ def _posterior(metric: str, draws: Numbers, found: Estimate) -> Panel:
         Span("95%", found.low, found.high),
         Line(metric, METRICS.index(metric), (edges[1:] + edges[:-1]) / 2, density),
         Level("", 0.0, along="y"),
-        Level("the paper's", PAPER[metric], along="y"),
+        Level("paper", PAPER[metric], along="y"),
     )
     x = Axis(f"{metric} lift, %", low, high)
     return Panel(
@@ -88,7 +89,7 @@ def _by_day(summary: Summary) -> Chart:
         )
     return Chart(
         "ab-days",
-        "Lifts by day, all trials together",
+        "Lifts by day, all trials pooled",
         "Above zero is better.",
         tuple(panels),
         wide=False,
@@ -107,7 +108,7 @@ def _day_table(summary: Summary) -> ReportTable:
         for lift in summary.days
     )
     columns = ("day", "CPM lift (%)", "CTR lift (%)", "views", "clicks")
-    return ReportTable("By day, all trials together: the paper's table", columns, rows)
+    return ReportTable("By day, all trials pooled, as in the paper's table", columns, rows)
 
 
 def _trial_table(summary: Summary, lost: Sequence[tuple[float, float]]) -> ReportTable:

@@ -1,4 +1,4 @@
-"""What trials show, as numbers: lifts by day, by trial and over all, and the verdict on them."""
+"""The results of trials: lifts by day, by trial and overall, and the verdict on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,30 +27,30 @@ class Lift:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Summary:
-    """All that is told of some trials of the same experiment."""
+    """The analysis of several trials of the same experiment."""
 
     arms: tuple[str, str]
     days: tuple[Lift, ...]
-    """Each day of all trials together, as in the paper's table; one without clicks is left out."""
+    """Each day, all trials pooled, as in the paper's table; days without clicks are left out."""
     trials: tuple[Lift, ...]
     whole: Lift
     draws: Lifts
-    """Of `whole`: for pictures."""
+    """The draws behind `whole`, for figures."""
     between: tuple[Estimate, Estimate]
-    """The mean lift over trials, and Student's interval by their spread; unknown below three."""
+    """The mean lift over trials with Student's interval; no bounds with fewer than three trials."""
 
     @property
     def deciding(self) -> tuple[Estimate, Estimate]:
-        """The intervals that a verdict rests on.
+        """The intervals that decide the verdict.
 
-        Those between trials, where there are enough: they allow for whatever a trial changes, also
-        for what the Bayesian model leaves out (the same users come back, worlds differ).
+        With three or more trials, the intervals between trials: they also allow for what the
+        Bayesian model ignores (the same users come back, worlds differ).
         """
         return self.between if self.between[0].known else self.whole.credible
 
     @property
     def basis(self) -> str:
-        """What the deciding intervals are."""
+        """What kind of intervals the deciding ones are."""
         if self.between[0].known:
             return f"Student's 95% interval over {len(self.trials)} trials"
         return "95% credible interval"
@@ -71,7 +71,7 @@ def summarise(trials: Sequence[Trial]) -> Summary:
         arms=(first.control, first.treatment),
         days=tuple(
             _lift(str(day), *arms)[0]
-            for day, arms in ((day, _together(both)) for day, both in sorted(by_day.items()))
+            for day, arms in ((day, _pooled(both)) for day, both in sorted(by_day.items()))
             if all(arm.clicks for arm in arms)
         ),
         trials=tuple(each),
@@ -81,45 +81,45 @@ def summarise(trials: Sequence[Trial]) -> Summary:
     )
 
 
-def _together(both: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
-    """Both arms over several trials."""
+def _pooled(both: Sequence[tuple[Counts, Counts]]) -> tuple[Counts, Counts]:
+    """The counts of both arms over several trials."""
     return total(c for c, _ in both), total(t for _, t in both)
 
 
 def verdict_text(summary: Summary, metric: str) -> str:
-    """One metric's outcome in plain words."""
+    """The outcome of one metric in a sentence."""
     index = METRICS.index(metric)
     found, paper = summary.deciding[index], PAPER[metric]
     where = f"{found.mean:+.2f}% ({found.low:+.2f} to {found.high:+.2f}, {summary.basis})"
     if found.low > 0:
-        told = "a lift shows"
+        outcome = "there is a lift"
     elif found.high < 0:
-        told = "the treatment is worse"
+        outcome = "the treatment is worse"
     else:
-        told = "no lift can be told from chance"
+        outcome = "no significant lift"
     inside = found.low <= paper <= found.high
     return (
-        f"{metric} {where}: {told}; the paper's {paper:+.2f}% lies "
+        f"{metric} {where}: {outcome}; the paper's {paper:+.2f}% lies "
         f"{'inside' if inside else 'outside'} the interval."
     )
 
 
 def plain_verdict(summary: Summary) -> str:
-    """Whether the paper's lifts show, and how far the intervals of single trials can be trusted."""
+    """Whether these trials show the paper's lifts, and how far single trials can be trusted."""
     shown = [m for m, found in zip(METRICS, summary.deciding, strict=True) if found.low > 0]
     if len(shown) == len(METRICS):
-        told = "both of the paper's lifts show here."
+        outcome = "both of the paper's lifts appear here."
     elif shown:
-        told = f"of the paper's two lifts that of {shown[0]} shows here, the other does not."
+        outcome = f"of the paper's two lifts, only the {shown[0]} lift appears here."
     else:
-        told = "neither of the paper's two lifts shows here."
+        outcome = "neither of the paper's two lifts appears here."
     if not summary.between[0].known:
-        return told
-    times = " and ".join(f"{scatter(summary, m):.1f} ({m})" for m in METRICS)
-    return f"{told} Trials differ by {times} times what their credible intervals would have them."
+        return outcome
+    times = " and ".join(f"{overdispersion(summary, m):.1f} ({m})" for m in METRICS)
+    return f"{outcome} Trials vary {times} times as much as their credible intervals predict."
 
 
-def scatter(summary: Summary, metric: str) -> float:
+def overdispersion(summary: Summary, metric: str) -> float:
     """The spread of a lift between trials, as a multiple of what the Bayesian model expects."""
     index = METRICS.index(metric)
     expected = [(c.high - c.low) / (2 * 1.96) for c in (t.credible[index] for t in summary.trials)]

@@ -71,7 +71,7 @@ def run_trial(
     for day in range(first + config.days):
         counted: list[tuple[Counts, Counts]] = []
         if day == config.warm_up_days:
-            tuners[1].begin_with(tuners[0])
+            tuners[1].start_from(tuners[0])
         for cycle in range(day * config.cycles_per_day, (day + 1) * config.cycles_per_day):
             split = day >= config.warm_up_days
             traffic = exchange.sell(cycle, tuners, split)
@@ -87,7 +87,7 @@ def run_trial(
         tell(f"seed {seed}: day {day + 1} of {first + config.days}")
     names = config.control.name, config.treatment.name
     trial = Trial(f"seed {seed}", *names, tuple(days))
-    return Finished(trial, (tuners[0].tally, tuners[1].tally))
+    return Finished(trial, (tuners[0].counts, tuners[1].counts))
 
 
 class Exchange:

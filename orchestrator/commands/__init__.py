@@ -1,4 +1,4 @@
-"""The subcommands of `holdfast`, a module each: thin, the work is elsewhere."""
+"""The subcommands of `holdfast`, one thin module each; the work is done elsewhere."""
 
 import click
 

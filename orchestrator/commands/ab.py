@@ -1,4 +1,4 @@
-"""`holdfast ab`: the online A/B test, in the marketplace or from anybody's counts."""
+"""`holdfast ab`: the online A/B test, in the marketplace or from daily counts."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def command() -> None:
 @config_argument
 @click.option("--out", metavar="DIR", help="Folder or URI. Default: runs/<name of CONFIG>.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(min=1),
-              help="Trials at a time, each on a core of its own.")  # fmt: skip
+              help="Trials to run in parallel, each on its own core.")  # fmt: skip
 @set_option
 @json_option
 def run_command(
@@ -29,7 +29,7 @@ def run_command(
 ) -> None:
     """Run the trials of CONFIG, one for each seed, and analyse them.
 
-    The same command again goes on with the trials that are still to be run.
+    Run the same command again to continue: it skips finished trials.
     """
     from orchestrator.ab.config import AbConfig
     from orchestrator.ab.runner import run_trials
@@ -44,24 +44,26 @@ def run_command(
 
 @command.command("analyse", epilog="Example: holdfast ab analyse counts.csv --out report")
 @click.argument("counts", metavar="COUNTS.csv|DIR")
-@click.option("--control", metavar="ARM", help="Default: the arm that comes first.")
-@click.option("--treatment", metavar="ARM", help="Default: the other one.")
-@click.option("--out", metavar="DIR", help="Write ab.html, figures/ and counts.csv there.")
+@click.option(
+    "--control", metavar="ARM", help="The control arm. Default: the arm that comes first."
+)
+@click.option("--treatment", metavar="ARM", help="The treatment arm. Default: the other arm.")
+@click.option("--out", metavar="DIR", help="Write ab.html, figures/ and counts.csv to this folder.")
 @json_option
 def analyse_command(
     counts: str, control: str | None, treatment: str | None, out: str | None, as_json: bool
 ) -> None:
-    """Bayesian lifts of CTR and CPM from daily counts, or of the trials that `ab run` left in DIR.
+    """Compute Bayesian lifts of CTR and CPM from daily counts, or from the trials in DIR.
 
-    The csv has the columns day, arm, views, clicks, cost (of all clicks of the day), and trial
-    where there are several tests of the same kind.
+    DIR is the output folder of `ab run`. The csv file needs the columns day, arm, views, clicks and
+    cost (of all clicks of the day), and a column trial if it holds repetitions of the same test.
     """
     if not counts.endswith(".csv"):
         _analyse_folder(counts, out, as_json)
         return
     from orchestrator.ab.counts import read_counts
 
-    _tell(read_counts(counts, control, treatment), [], out, as_json)
+    _show(read_counts(counts, control, treatment), [], out, as_json)
 
 
 def _analyse_folder(uri: str, out: str | None, as_json: bool) -> None:
@@ -69,10 +71,10 @@ def _analyse_folder(uri: str, out: str | None, as_json: bool) -> None:
     from orchestrator.storage.open import open_store
 
     finished = load(open_store(uri))
-    _tell([one.trial for one in finished], lost_shares(finished), out, as_json)
+    _show([one.trial for one in finished], lost_shares(finished), out, as_json)
 
 
-def _tell(
+def _show(
     trials: "list[Trial]", lost: list[tuple[float, float]], out: str | None, as_json: bool
 ) -> None:
     from rich.console import Console

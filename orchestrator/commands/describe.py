@@ -1,4 +1,4 @@
-"""`holdfast describe`: look at a stream before a run."""
+"""`holdfast describe`: shows what a stream contains, before a run."""
 
 import json
 import threading
@@ -10,8 +10,8 @@ from rich.console import Console
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config.file import load_stream
 from orchestrator.config.schema import feature_spec
-from orchestrator.sources.describe import describe
-from orchestrator.sources.describe_table import description_json, print_tables
+from orchestrator.sources.describe.summary import describe
+from orchestrator.sources.describe.table import description_json, print_tables
 from orchestrator.sources.opening import open_source
 from orchestrator.sources.protocol import Source
 
@@ -20,9 +20,9 @@ from orchestrator.sources.protocol import Source
 @config_argument
 @set_option
 @click.option("--cycles", default=50, show_default=True, type=click.IntRange(min=1),
-              help="How many cycles to look at.")  # fmt: skip
+              help="How many cycles to read.")  # fmt: skip
 @json_option
-@click.option("--picture", type=click.Path(path_type=Path), help="Also draw it: .png, .svg, .pdf.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Draw it: .png, .svg or .pdf.")
 def command(
     config_path: str,
     assignments: tuple[str, ...],
@@ -30,14 +30,14 @@ def command(
     as_json: bool,
     picture: Path | None,
 ) -> None:
-    """Show what is in the source of CONFIG: events, CTR, features, their values and turnover.
+    """Show what the source of CONFIG contains: events, CTR, features, their values and turnover.
 
-    Nothing is written but the picture: broken rows are counted, not put in quarantine. A folder
-    that is followed is looked at as it is, without waiting.
+    Writes nothing but the picture: broken rows are counted, not put in quarantine. Of a folder
+    that is followed, it reads the files that exist now, without waiting for more.
     """
     described = describe(_source(config_path, assignments), cycles)
     if picture is not None:
-        from orchestrator.sources.describe_picture import draw  # matplotlib is slow to load
+        from orchestrator.sources.describe.picture import draw  # matplotlib is slow to load
 
         draw(described, picture, Path(config_path).name)
     if as_json:
@@ -51,5 +51,5 @@ def command(
 def _source(path: str, assignments: tuple[str, ...]) -> Source:
     config = load_stream(path, assignments)
     stopped = threading.Event()
-    stopped.set()  # a followed folder is looked at as it is
+    stopped.set()  # do not wait for more files of a followed folder
     return open_source(config.source, feature_spec(config.features), stop=stopped)

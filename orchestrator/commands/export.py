@@ -8,24 +8,33 @@ import click
     epilog="Example: holdfast export runs/demo --as vespa --ads ads.parquet --out vespa-app",
 )
 @click.argument("source", metavar="PLACE|RUN")
-@click.option("--as", "form", required=True, type=click.Choice(["parquet", "vespa"]))
-@click.option("--out", required=True, metavar="DIR", help="Folder or URI; files are replaced.")
-@click.option("--arm", help="Of a RUN, whose champion. Default: publish.arm, else the first.")
+@click.option("--as", "form", required=True, type=click.Choice(["parquet", "vespa"]),
+              help="Output format.")  # fmt: skip
+@click.option(
+    "--out", required=True, metavar="DIR", help="Output folder or URI; existing files are replaced."
+)
+@click.option(
+    "--arm", help="For a RUN: the arm to export. Default: publish.arm, else the first arm."
+)
 @click.option("--ads", metavar="FILE",
-              help="The ads (.parquet, .csv, .jsonl): an id, and a column for each ad feature. "
-              "Needed by vespa.")  # fmt: skip
-@click.option("--id", "key", default="id", show_default=True, help="The column of the ads' ids.")
-@click.option("--name", default="holdfast_ad", show_default=True, help="Of the document type.")
+              help="File of ads (.parquet, .csv, .jsonl) with an id and a column for each ad "
+              "feature. Required for vespa.")  # fmt: skip
+@click.option(
+    "--id", "key", default="id", show_default=True, help="Name of the id column in --ads."
+)
+@click.option(
+    "--name", default="holdfast_ad", show_default=True, help="Name of the Vespa document type."
+)
 def command(
     source: str, form: str, out: str, arm: str | None, ads: str | None, key: str, name: str
 ) -> None:
     """Export the newest champion of a published PLACE or of a RUN (folders or URIs).
 
-    parquet: a table of vectors for users' and ads' feature values, and of whole ads with --ads.
+    parquet: tables with a vector for each user and ad feature value, and for each ad with --ads.
     vespa: a schema that ranks by b + nu_u . nu_a, and a feed of documents with the ads' vectors.
     """
     from divergence.errors import InputError
-    from orchestrator.export.catalogue import whole_ads
+    from orchestrator.export.catalogue import catalogue_vectors
     from orchestrator.export.model_table import export_parquet
     from orchestrator.export.vespa import export_vespa
     from orchestrator.publish.follower import Follower
@@ -33,20 +42,20 @@ def command(
     from orchestrator.storage.output import Output
 
     if form == "vespa" and ads is None:
-        raise InputError("--ads must be given: a Vespa document is a whole ad")
+        raise InputError("--ads must be given: a Vespa document is an ad")
     follower = Follower(open_origin(source, arm))
     found = follower.advance()
     for fault in found.faults:
-        click.echo(f"holdfast: passed over: {fault}", err=True)
+        click.echo(f"holdfast: skipped: {fault}", err=True)
     model, output = follower.model, Output(out)
     assert found.version is not None  # a follower that has a model has its version
-    table = None if ads is None else whole_ads(model, ads, key)
+    table = None if ads is None else catalogue_vectors(model, ads, key)
     if form == "vespa" and table is not None:
         written = export_vespa(model, found.version, output, table, name)
     else:
         written = export_parquet(model, found.version, output, table)
     version = found.version
     click.echo(
-        f"version {version.number} (cycle {version.cycle}) exported to {output.uri}: "
+        f"exported version {version.number} (cycle {version.cycle}) to {output.uri}: "
         f"{', '.join(written)}"
     )

@@ -1,4 +1,4 @@
-"""`holdfast health`: whether a run is well, and why not."""
+"""`holdfast health`: whether a run is healthy, and if not, why."""
 
 import json
 import sys
@@ -10,7 +10,6 @@ import click
 from orchestrator.commands.options import json_option, run_argument
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.run_folder import run_config
-from orchestrator.sources.files.config import FollowConfig
 from orchestrator.storage.lease import LeaseTiming, current_lease, holder_is_alive
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
@@ -22,21 +21,21 @@ from orchestrator.watch.health import (
     committed_at,
     interval_s,
     last_hour,
-    moment,
+    parse_time,
     reasons,
 )
 
-NOT_WELL = 3
+UNHEALTHY = 3
 
 
-@click.command("health", epilog="Example: holdfast health s3://bucket/run || page somebody")
+@click.command("health", epilog="Example: holdfast health s3://bucket/run || echo unhealthy")
 @run_argument
 @json_option
 def command(run: str, as_json: bool) -> None:
-    """Say in one screen whether RUN is well and why not. Exit code 0: well, 3: not well.
+    """Show whether RUN is healthy, and if not, why. Exit code 0: healthy, 3: unhealthy.
 
-    Looks at the run's folder alone, from any machine that can read it. A driver that runs
-    elsewhere is watched for a few seconds.
+    Reads only the run folder, so it works on any machine that can read it. If the driver runs on
+    another machine, the command waits a few seconds for its heartbeat.
     """
     store = open_store(run)
     found = examine(store, run_config(store))
@@ -45,18 +44,18 @@ def command(run: str, as_json: bool) -> None:
         click.echo(json.dumps({"run": store.uri, "well": not why, "reasons": why, **asdict(found)}))
     else:
         click.echo("\n".join(lines(store.uri, found, why)))
-    sys.exit(NOT_WELL if why else 0)
+    sys.exit(UNHEALTHY if why else 0)
 
 
 def examine(store: Store, config: RunConfig) -> Health:
-    """Look at the journal and at who claims the run."""
+    """Check the journal and the run's lease."""
     now = datetime.now(UTC)
     hours = {arm.name: last_hour(store, arm.name) for arm in config.arms}
     arms = {name: arm_health(records) for name, (records, _) in hours.items() if records}
     newest = max((r for r, _ in hours.values()), key=len)
     done = min((arm.cycle + 1 for arm in arms.values()), default=0)
     driver, working = _driver(store)
-    live = isinstance(config.source, FollowConfig) and newest and newest[-1].chunk.newest
+    live = config.source.live and newest and newest[-1].chunk.newest
     return Health(
         driver=driver,
         working=working,
@@ -64,25 +63,25 @@ def examine(store: Store, config: RunConfig) -> Health:
         arms=arms,
         commit_age_s=(now - committed_at(newest[-1])).total_seconds() if newest else None,
         interval_s=interval_s(newest),
-        lag_s=(now - moment(live)).total_seconds() if live else None,
+        lag_s=(now - parse_time(live)).total_seconds() if live else None,
         damaged=tuple(fault for _, damaged in hours.values() for fault in damaged),
     )
 
 
 def _driver(store: Store) -> tuple[str, bool]:
-    claim = current_lease(store)
-    if claim is None:
-        return "it was ended in order", False
-    lease = LeaseTiming()
-    short = replace(lease, silence_s=2 * lease.beat_s)  # enough for a heartbeat
-    if holder_is_alive(store, claim, lambda _: None, short):
-        return str(claim), True
-    return f"{claim} is dead", False
+    lease = current_lease(store)
+    if lease is None:
+        return "no driver holds the lease", False
+    timing = LeaseTiming()
+    short = replace(timing, expires_after_s=2 * timing.heartbeat_s)  # enough for a heartbeat
+    if holder_is_alive(store, lease, lambda _: None, short):
+        return str(lease), True
+    return f"{lease} is dead", False
 
 
 def lines(name: str, health: Health, why: list[str]) -> list[str]:
-    """The screen."""
-    state = "not well" if why else "complete" if health.complete else "well"
+    """The lines that the command shows."""
+    state = "unhealthy" if why else "complete" if health.complete else "healthy"
     found = [f"{name}: {state}", *(f"  ! {reason}" for reason in why)]
     found.append(f"  driver       {health.driver if not health.complete else 'done'}")
     if health.commit_age_s is not None:
@@ -96,7 +95,9 @@ def lines(name: str, health: Health, why: list[str]) -> list[str]:
 def _arm_line(arm: ArmHealth) -> str:
     parts = [f"cycle {arm.cycle}"]
     if arm.retained_fraction is not None:
-        parts.append(f"retained {arm.retained_fraction:.3f} of {arm.launched} in {arm.cycles}")
+        parts.append(
+            f"retained {arm.retained_fraction:.3f} of {arm.launched} in {arm.cycles} cycles"
+        )
     parts.append(f"failed {arm.failed}, late {arm.late}")
     if arm.served_logloss is not None:
         parts.append(f"served log-loss {arm.served_logloss:.5f}")

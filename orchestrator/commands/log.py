@@ -17,10 +17,12 @@ from orchestrator.watch.console import JsonView, LineView
 
 @click.command("log", epilog="Example: holdfast log runs/first --last 10")
 @run_argument
-@click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N cycles.")
+@click.option(
+    "--last", metavar="N", type=click.IntRange(min=1), help="Show only the last N cycles."
+)
 @json_option
 def command(run: str, last: int | None, as_json: bool) -> None:
-    """Show the cycles of RUN (a folder or URI), a line for each arm and cycle."""
+    """Show the committed cycles of RUN (a folder or URI), one line for each arm and cycle."""
     store = open_store(run)
     config = run_config(store)
     view = JsonView(sys.stdout) if as_json else LineView(sys.stdout, config.cycles)
@@ -30,7 +32,7 @@ def command(run: str, last: int | None, as_json: bool) -> None:
         if not isinstance(fault, CycleRecord):
             view.say(str(fault))
     if not found:
-        raise InputError(f"{run}: has no committed cycle yet")
+        raise InputError(f"{run}: no cycle is committed yet")
     cycles = [list(group) for _, group in groupby(records, key=attrgetter("cycle"))]
     for cycle in cycles[-last:] if last else cycles:
         view.show(cycle)

@@ -8,7 +8,9 @@ set_option = click.option(
     "assignments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Put a value (YAML) in the config: --set search.instances=8 --set arms.0.rule=none",
+    help="Set a config value (YAML): --set search.instances=8 --set arms.0.rule=none",
 )
 run_argument = click.argument("run", metavar="RUN")
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, one object per line."
+)

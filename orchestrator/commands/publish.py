@@ -1,4 +1,4 @@
-"""`holdfast publish`: a run's champion to a place that serving follows."""
+"""`holdfast publish`: copies a run's champion to a place that serving follows."""
 
 import click
 
@@ -14,17 +14,19 @@ from orchestrator.storage.open import open_store
 @click.command("publish", epilog="Example: holdfast publish runs/demo s3://bucket/published")
 @run_argument
 @click.argument("place")
-@click.option("--arm", help="Whose champion. Default: publish.arm, else the first.")
-@click.option("--full", is_flag=True, help="The whole model in one file, not what is new of it.")
+@click.option("--arm", help="The arm to publish. Default: publish.arm, else the first arm.")
+@click.option("--full", is_flag=True, help="Publish the full model in one file instead of a delta.")
 @click.option("--keep-last", default=16, show_default=True, type=click.IntRange(min=1),
-              help="Versions that stay in PLACE.")  # fmt: skip
-@click.option("--take-over", is_flag=True, help="Though PLACE holds another run's or arm's models.")
+              help="Number of versions to keep in PLACE.")  # fmt: skip
+@click.option(
+    "--take-over", is_flag=True, help="Publish even if PLACE holds models of another run or arm."
+)
 def command(
     run: str, place: str, arm: str | None, full: bool, keep_last: int, take_over: bool
 ) -> None:
     """Publish the newest champion of RUN to PLACE (folders or URIs).
 
-    A run does so by itself after every commit where its config has publish: {to: PLACE}.
+    A run whose config has publish: {to: PLACE} publishes by itself after every commit.
     """
     store = open_store(run)
     config = run_config(store)
@@ -39,6 +41,6 @@ def command(
         raise InputError(f"{run}: {publisher.arm} has no champion yet")
     version = publisher.publish(record)
     if version is None:
-        click.echo(f"{place} has this champion already, or a newer one")
+        click.echo(f"{place} already has this champion or a newer one")
     else:
-        click.echo(f"version {version.number} (cycle {version.cycle}) published to {place}")
+        click.echo(f"published version {version.number} (cycle {version.cycle}) to {place}")

@@ -1,4 +1,4 @@
-"""`holdfast replay`: one instance again, event by event."""
+"""`holdfast replay`: trains one instance again, event by event."""
 
 import json
 
@@ -11,14 +11,15 @@ from orchestrator.storage.open import open_store
 
 @click.command("replay", epilog="Example: holdfast replay runs/first --cycle 12 --instance 3")
 @run_argument
-@click.option("--cycle", type=click.IntRange(min=0), required=True)
-@click.option("--instance", type=click.IntRange(min=0), required=True)
-@click.option("--arm", help="Default: the first of the run.")
+@click.option("--cycle", type=click.IntRange(min=0), required=True, help="Cycle of the instance.")
+@click.option("--instance", type=click.IntRange(min=0), required=True,
+              help="Number of the instance.")  # fmt: skip
+@click.option("--arm", help="Arm of the instance. Default: the first arm.")
 @json_option
 def command(run: str, cycle: int, instance: int, arm: str | None, as_json: bool) -> None:
-    """Train an instance of RUN again, to the same bits, and show how its vectors grew.
+    """Train an instance of RUN again, bit for bit, and show how its vectors grew.
 
-    Says where a divergence began, and which vectors came near tau first.
+    Shows where a divergence started, and which vectors came close to tau first.
     """
     from orchestrator.offline import replay_view  # loads the kernels
     from orchestrator.offline.replay import replay

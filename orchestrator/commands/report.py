@@ -1,4 +1,4 @@
-"""`holdfast report`: the retained fraction and every figure of the paper, from any run."""
+"""`holdfast report`: the retained fraction and every figure of the paper, for any run."""
 
 import json
 
@@ -11,17 +11,19 @@ from orchestrator.commands.options import json_option
 @click.command("report", epilog="Example: holdfast report runs/seed-1 runs/seed-2 --out report")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--out", metavar="DIR",
-              help="Where to write. Default: into RUN; of several runs, ./report.")  # fmt: skip
+              help="Output folder. Default: RUN itself; for several runs, ./report.")  # fmt: skip
 @click.option("--baseline", metavar="ARM",
-              help="What others are compared with. Default: the first arm with l2.")  # fmt: skip
+              help="Compare other arms with this one. Default: the first arm with l2.")  # fmt: skip
 @click.option("--challenger", metavar="ARM",
-              help="Stands for the paper's rule. Default: the first entropic arm.")  # fmt: skip
+              help="The arm with the paper's rule. Default: the first entropic arm.")  # fmt: skip
 @click.option("--aborts", metavar="N", default=0, type=click.IntRange(min=0),
-              help="Train N aborted instances of each run again, to show their vectors; they are "
-              "kept for later reports.")  # fmt: skip
-@click.option("--abort", "asked", metavar="ARM:CYCLE:INSTANCE", multiple=True,
-              help="Likewise this aborted instance; may be given several times.")  # fmt: skip
-@click.option("--ab", "ab_folder", metavar="DIR", help="Add the A/B test that `ab run` left there.")
+              help="Retrain N aborted instances of each run to show their vectors. Later reports "
+              "reuse them.")  # fmt: skip
+@click.option("--abort", "requested", metavar="ARM:CYCLE:INSTANCE", multiple=True,
+              help="Retrain this aborted instance. Can be repeated.")  # fmt: skip
+@click.option(
+    "--ab", "ab_folder", metavar="DIR", help="Add the A/B test in DIR, the output of `ab run`."
+)
 @json_option
 def command(
     runs: tuple[str, ...],
@@ -30,17 +32,17 @@ def command(
     challenger: str | None,
     aborts: int,
     ab_folder: str | None,
-    asked: tuple[str, ...],
+    requested: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write report.html, figures/ and tables of one or several runs, and show a summary.
 
-    From the journals alone, at any time: also of a run that goes on.
+    Reads only the journals, so it also works while a run is in progress.
     """
     from rich.console import Console
 
     from orchestrator.ab.folder import ab_section
-    from orchestrator.report.aborts import asked_for, kept
+    from orchestrator.report.aborts import load_aborts, parse_abort
     from orchestrator.report.load import load_runs
     from orchestrator.report.terminal import summary, summary_data
     from orchestrator.report.write import compute, write
@@ -49,12 +51,13 @@ def command(
 
     loaded = load_runs(runs)
     output = Output(out or (runs[0] if len(set(runs)) == 1 else "report"))
-    if aborts or asked:
-        from orchestrator.report.retrain import keep_aborts  # loads the kernels
+    if aborts or requested:
+        from orchestrator.report.retrain import retrain_aborts  # loads the kernels
 
-        for line in keep_aborts(loaded.runs, aborts, list(map(asked_for, asked)), output):
+        chosen = list(map(parse_abort, requested))
+        for line in retrain_aborts(loaded.runs, aborts, chosen, output):
             click.echo(f"holdfast: {line}", err=True)
-    aborted = kept(open_store(output.uri), loaded.runs)
+    aborted = load_aborts(open_store(output.uri), loaded.runs)
     tests = [] if ab_folder is None else [ab_section(open_store(ab_folder))]
     report = compute(loaded, aborted, baseline, challenger, tests)
     written = write(report, output)

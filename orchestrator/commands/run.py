@@ -8,37 +8,45 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config.file import load_config
-from orchestrator.journal.run_folder import must_hold_run, prepare
-from orchestrator.pool.ray_env import local_environment
-from orchestrator.publish.background import publishing
-from orchestrator.sources.files.config import FollowConfig
+from orchestrator.config.schema import RunConfig
+from orchestrator.journal.run_folder import Start, must_hold_run, prepare
+from orchestrator.pool.ray_env import Cluster, local_environment
+from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
 from orchestrator.watch.console import View, open_view
 from orchestrator.watch.logs import logging_to
 
+if TYPE_CHECKING:  # slow to load
+    from orchestrator.loop.committer import Listener
+    from orchestrator.loop.run import Ended
+
 LAST_S = 10.0
-"""How long the second Ctrl-C waits for what is under way, such as storage that does not answer."""
+"""How long the process may take to end after the second Ctrl-C, storage included."""
 
 
 @click.command("run", epilog="Example: holdfast run configs/quickstart.yaml --out runs/quickstart")
 @config_argument
 @click.option("--out", metavar="DIR", help="Run folder or URI. Default: runs/<name of CONFIG>.")
 @set_option
-@click.option("--address", metavar="HOST:PORT", help="A Ray cluster that is up (auto: find it).")
+@click.option("--address", metavar="HOST:PORT", help="A running Ray cluster (auto: find it).")
 @click.option("--ship", is_flag=True, help="Send this code to the cluster's nodes.")
-@click.option("--resume", is_flag=True, help="Go on with a run; an error where DIR holds none.")
+@click.option("--resume", is_flag=True, help="Resume a run; an error where DIR holds none.")
 @json_option
-@click.option("--log", metavar="FILE", help="Append JSON lines on lost processes etc. (-: stderr).")
-@click.option("--verbose", is_flag=True, help="Show what Ray says, too.")
+@click.option(
+    "--log", metavar="FILE", help="Append JSON lines about lost processes etc. (-: stderr)."
+)
+@click.option("--verbose", is_flag=True, help="Show Ray's own output, too.")
 def command(
     config_path: str,
     out: str | None,
@@ -50,10 +58,10 @@ def command(
     log: str | None,
     verbose: bool,
 ) -> None:
-    """Run CONFIG: every cycle many instances, the best of which is the next cycle's warm start.
+    """Run CONFIG: many instances each cycle; the best one is the next cycle's warm start.
 
-    The same command again goes on where the run stands. Ctrl-C finishes the cycle under way;
-    a second one stops at once and loses that cycle.
+    The same command again resumes the run. Ctrl-C finishes the current cycle; a second one stops
+    at once and loses that cycle.
     """
     config = load_config(config_path, assignments)
     folder = open_store(out or f"runs/{Path(config_path).stem}")
@@ -63,38 +71,69 @@ def command(
     where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
     again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
     view = open_view(sys.stdout, as_json, config.cycles)
-    actors = None if config.actors == "auto" else config.actors
     with logging_to(log), hold_lease(folder, view.say) as store:
         start = prepare(store, config)
+        for message in start.messages:
+            view.say(message)
         if config.cycles is not None and start.cycle >= config.cycles:
-            for message in (*start.messages, _over("complete", start.cycle, store)):
-                view.say(message)
+            view.say(_summary("complete", start.cycle, store))
             return
-        if address is None:
-            local_environment()
-        from orchestrator.loop.run import Ending, run
-        from orchestrator.pool.ray_start import Cluster, started_ray
-        from orchestrator.watch.metrics import (
-            MeteredView,  # slow to load, and reads the environment
-        )
-
         cluster = Cluster(address, ship) if address else None
-        with started_ray(cluster, actors, verbose) as room, _two_stage_stop(view) as stop:
-            live = isinstance(config.source, FollowConfig)
-            told = publishing(view, config, store, start.records.values())
-            with MeteredView(told, store.uri, live) as metered:
-                try:
-                    ended = run(config, store, start, metered, room(), stop=stop, room=room)
-                except KeyboardInterrupt:
-                    view.say(f"stopped at once, without the cycle under way; to go on: {again}")
-                    raise
-    if ended.ending is Ending.STOPPED:
-        view.say(f"stopped before cycle {ended.cycle}; to go on: {again} --resume")
+        try:
+            ended = _train(config, store, start, view, cluster, verbose)
+        except KeyboardInterrupt:
+            view.say(f"stopped at once, without the cycle under way; to resume: {again}")
+            raise
+    if ended.stopped:
+        view.say(f"stopped before cycle {ended.cycle}; to resume: {again} --resume")
         sys.exit(130)
-    view.say(_over(ended.ending.value, ended.cycle, store))
+    view.say(_summary(ended.ending.value, ended.cycle, store))
 
 
-def _over(how: str, cycles: int, store: Store) -> str:
+def _train(
+    config: RunConfig,
+    store: Store,
+    start: Start,
+    view: View,
+    cluster: Cluster | None,
+    verbose: bool,
+) -> "Ended":
+    """Run on Ray, and show, measure and publish what is committed."""
+    if cluster is None:
+        local_environment()
+    from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
+    from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+    from orchestrator.pool.ray_start import started_ray
+    from orchestrator.watch.metrics import Metrics
+
+    actors = None if config.actors == "auto" else config.actors
+    policy = RetryPolicy(config.tries, config.patience_s)
+    with (
+        started_ray(cluster, actors, verbose) as size,
+        _two_stage_stop(view) as stop,
+        view,
+        _publishing(config, store, start, view) as publish,
+    ):
+        metrics = Metrics(store.uri, live=config.source.live)
+        listeners = [view.show, metrics.update, *publish]
+        make_pool = partial(RayPool, size=size, policy=policy)
+        return run(config, store, start, listeners, make_pool, stop)
+
+
+@contextmanager
+def _publishing(
+    config: RunConfig, store: Store, start: Start, view: View
+) -> Iterator[list["Listener"]]:
+    """The listener that publishes champions, where the config says so."""
+    if config.publish is None:
+        yield []
+        return
+    with BackgroundPublisher(open_publisher(config, config.publish, store), view.say) as publisher:
+        publisher.offer(start.records.values())  # the run may have died before it published them
+        yield [publisher.offer]
+
+
+def _summary(how: str, cycles: int, store: Store) -> str:
     return f"{how} with {cycles} cycles in {store.uri}"
 
 
@@ -102,7 +141,7 @@ def _over(how: str, cycles: int, store: Store) -> str:
 def _two_stage_stop(view: View) -> Iterator[threading.Event]:
     """The first Ctrl-C (or SIGTERM) sets the event, the second raises KeyboardInterrupt.
 
-    A process that has not ended soon after the second one is ended.
+    The process is killed if it has not ended soon after the second one.
     """
     stop, at_once, over = threading.Event(), threading.Event(), threading.Event()
 
@@ -112,17 +151,17 @@ def _two_stage_stop(view: View) -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    def tell() -> None:  # not in the handler, which may have interrupted another print
+    def announce() -> None:  # not in the handler, which may have interrupted another print
         stop.wait()
         if not over.is_set():
-            view.say("stopping after this cycle's commit; once more to stop at once")
+            view.say("stopping after this cycle's commit; press again to stop at once")
 
-    def end() -> None:  # nor in `tell`, whose reader may be gone
+    def end() -> None:  # not in `announce`, which may block where nobody reads its output
         at_once.wait()
         time.sleep(LAST_S)
         os._exit(130)
 
-    for watch in (tell, end):
+    for watch in (announce, end):
         threading.Thread(target=watch, daemon=True).start()
     before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
     try:

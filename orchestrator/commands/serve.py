@@ -1,27 +1,36 @@
-"""`holdfast serve`: the newest champion over HTTP."""
+"""`holdfast serve`: serves the newest champion over HTTP."""
 
 import sys
 
 import click
 
 SWITCH_S = 5e-4
-"""How long a thread may keep the interpreter: requests do not wait for a model that is loaded."""
+"""How long a thread may hold the interpreter: keeps requests fast while a new model loads."""
 
 
 @click.command("serve", epilog="Example: holdfast serve s3://bucket/published --port 8080")
 @click.argument("source", metavar="PLACE|RUN")
-@click.option("--arm", help="Of a RUN, whose champions. Default: publish.arm, else the first.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0: all interfaces.")
+@click.option(
+    "--arm", help="For a RUN: the arm to serve. Default: publish.arm, else the first arm."
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on (0.0.0.0: all interfaces).",
+)
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535),
-              help="0: any that is free.")  # fmt: skip
+              help="Port to listen on (0: any free port).")  # fmt: skip
 @click.option("--poll-s", default=2.0, show_default=True, type=click.FloatRange(0.01),
-              help="Seconds between looks for a newer champion.")  # fmt: skip
+              help="Seconds between checks for a newer champion.")  # fmt: skip
 @click.option("--max-age-s", type=click.FloatRange(0.0, min_open=True),
-              help="Beyond this age of the model /health answers 503.")  # fmt: skip
+              help="/health returns 503 if the model is older than this.")  # fmt: skip
 def command(
     source: str, arm: str | None, host: str, port: int, poll_s: float, max_age_s: float | None
 ) -> None:
-    """Serve the newest champion of a published PLACE or of a RUN (folders or URIs), and follow it.
+    """Serve the newest champion of a published PLACE or of a RUN (folders or URIs).
+
+    Switches to newer champions as they appear. Endpoints:
 
     POST /v1/score {"user": {...}, "ads": [{...}, ...]}, /v1/batch, /v1/user-vector;
     GET /health, /version, /metrics, /docs.

@@ -1,1 +1,1 @@
-"""What a run is told: the schema of its config, read from YAML and checked."""
+"""The config of a run: its schema, its checks, and reading it from YAML."""

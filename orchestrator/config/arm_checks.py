@@ -1,35 +1,33 @@
-"""Mistakes between arms, found in the raw config so that they show beside all the others."""
+"""Checks across arms. They run on the raw config, so that all mistakes are reported together."""
 
 from typing import Any
 
-from orchestrator.validation.errors import Mistake, nearest
+from orchestrator.validation.errors import Mistake, did_you_mean
 
 
 def arm_mistakes(data: dict[str, Any]) -> list[Mistake]:
-    """Names given twice, and arms named that are not there, or not yet there."""
+    """Duplicate names, and references to arms that do not exist or start later."""
     arms = data.get("arms")
     if not isinstance(arms, list):
         return []
-    names = [_at(arm, "name") for arm in arms]
+    names = [_get(arm, "name") for arm in arms]
     found: list[Mistake] = []
     for i, arm in enumerate(arms):
         if isinstance(names[i], str) and names[i] in names[:i]:
-            first = f"arms.{names.index(names[i])}"
-            found.append(
-                (("arms", i, "name"), f"must be given once, but {first} is {names[i]!r} too")
-            )
-        if isinstance(_at(arm, "start_from"), dict):
-            found += _start_mistakes(data, names, i)
-    follow = _at(_at(data.get("search"), "sampler"), "follow")
+            text = f"must be unique, but arms.{names.index(names[i])} is also {names[i]!r}"
+            found.append((("arms", i, "name"), text))
+        if isinstance(_get(arm, "start_from"), dict):
+            found += _start_from_mistakes(data, names, i)
+    follow = _get(_get(data.get("search"), "sampler"), "follow")
     if isinstance(follow, str) and follow not in names:
         found.append((("search", "sampler", "follow"), _unknown(follow, names)))
-    published = _at(data.get("publish"), "arm")
+    published = _get(data.get("publish"), "arm")
     if isinstance(published, str) and published not in names:
         found.append((("publish", "arm"), _unknown(published, names)))
     return found
 
 
-def _start_mistakes(data: dict[str, Any], names: list[Any], i: int) -> list[Mistake]:
+def _start_from_mistakes(data: dict[str, Any], names: list[Any], i: int) -> list[Mistake]:
     start, path = data["arms"][i]["start_from"], ("arms", i, "start_from")
     arm, cycle, cycles = start.get("arm"), start.get("cycle"), data.get("cycles")
     found: list[Mistake] = []
@@ -44,17 +42,17 @@ def _start_mistakes(data: dict[str, Any], names: list[Any], i: int) -> list[Mist
     elif names.index(arm) > i:
         found.append(((*path, "arm"), f"must be listed before this arm, but {arm!r} comes later"))
     else:
-        begun = _at(_at(data["arms"][names.index(arm)], "start_from"), "cycle") or 0
-        if isinstance(cycle, int) and isinstance(begun, int) and cycle <= begun:
-            text = f"must be above {begun}, where {arm!r} itself begins, but is {cycle}"
+        first = _get(_get(data["arms"][names.index(arm)], "start_from"), "cycle") or 0
+        if isinstance(cycle, int) and isinstance(first, int) and cycle <= first:
+            text = f"must be above {first}, the first cycle of {arm!r}, but is {cycle}"
             found.append(((*path, "cycle"), text))
     return found
 
 
 def _unknown(name: str, names: list[Any]) -> str:
     known = {str(n): None for n in names if isinstance(n, str)}
-    return f"must be one of the arms {', '.join(known)}{nearest(name, known)}, but is {name!r}"
+    return f"must be one of the arms {', '.join(known)}{did_you_mean(name, known)}, but is {name!r}"
 
 
-def _at(data: Any, key: str) -> Any:
+def _get(data: Any, key: str) -> Any:
     return data.get(key) if isinstance(data, dict) else None

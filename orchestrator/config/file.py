@@ -1,4 +1,4 @@
-"""A config from YAML text, and back."""
+"""Read a config from YAML, and write it back."""
 
 from dataclasses import replace
 from operator import itemgetter
@@ -13,46 +13,46 @@ from orchestrator.config.schema import GridSampler, RunConfig, StreamConfig, fea
 from orchestrator.config.space import grid_size
 from orchestrator.config.sustained import sustain_mistakes, sustained
 from orchestrator.sources.opening import resolve_spec
-from orchestrator.validation.errors import Mistake, mistakes_of, read_as, written
+from orchestrator.validation.errors import Mistake, dotted, mistakes_of, read_as
 from orchestrator.validation.yaml import Document, dump, override, parse
 
 C = TypeVar("C", bound=StreamConfig)
 
 
 def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
-    """The config in a file, with `--set` assignments put in."""
-    return read_config(_text_of(path), path, assignments)
+    """Read the config of a run from a file and apply `--set` assignments."""
+    return read_config(_read_text(path), path, assignments)
 
 
 def load_as(model: type[C], path: str, assignments: tuple[str, ...] = ()) -> C:
-    """The config of another kind than a run's in a file."""
-    return read_as_config(model, _text_of(path), path, assignments)
+    """Read a config of another type from a file."""
+    return read_as_config(model, _read_text(path), path, assignments)
 
 
 def read_as_config(model: type[C], text: str, name: str, assignments: tuple[str, ...] = ()) -> C:
-    """The config of another kind than a run's in `text`."""
+    """Read a config of another type from text."""
     return _checked(model, _document(text, name, assignments, model), name, [])
 
 
 def load_stream(path: str, assignments: tuple[str, ...] = ()) -> StreamConfig:
-    """The `source` and `features` in a file, which need hold no more than these."""
-    document = _document(_text_of(path), path, assignments)
+    """Read only `source` and `features` from a file; other keys are ignored."""
+    document = _document(_read_text(path), path, assignments)
     own = {key: document.data[key] for key in StreamConfig.model_fields if key in document.data}
     return _checked(StreamConfig, replace(document, data=own), path, [])
 
 
 def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunConfig:
-    """The config in `text`. All mistakes come as one InputError, a line each."""
+    """Read the config of a run from text. One InputError lists all mistakes, a line each."""
     document = _document(text, name, assignments)
     return sustained(_checked(RunConfig, document, name, arm_mistakes(document.data)))
 
 
 def config_text(config: StreamConfig) -> str:
-    """The resolved config as YAML that reads back to the same."""
+    """The resolved config as YAML, which `read_config` reads back unchanged."""
     return dump(config.model_dump(mode="json"))
 
 
-def _text_of(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -77,7 +77,7 @@ def _document(
 def _checked(model: type[C], document: Document, name: str, mistakes: list[Mistake]) -> C:
     try:
         config = read_as(model, document.data)
-        mistakes = mistakes + _whole_mistakes(config)
+        mistakes = mistakes + _cross_field_mistakes(config)
     except ValidationError as error:
         mistakes = mistakes + mistakes_of(error)
     if mistakes:
@@ -85,8 +85,8 @@ def _checked(model: type[C], document: Document, name: str, mistakes: list[Mista
     return config
 
 
-def _whole_mistakes(config: StreamConfig) -> list[Mistake]:
-    """What can only be asked of a config whose every part is sound."""
+def _cross_field_mistakes(config: StreamConfig) -> list[Mistake]:
+    """Mistakes that can only be found once every single field is valid."""
     found: list[Mistake] = []
     try:
         resolve_spec(config.source, feature_spec(config.features))
@@ -98,7 +98,7 @@ def _whole_mistakes(config: StreamConfig) -> list[Mistake]:
     if isinstance(config.search.sampler, GridSampler):
         instances, points = config.search.instances, grid_size(config)
         if instances > points:
-            rule = f"must be at most {points}, the points of the grid, but is {instances}"
+            rule = f"must be at most {points}, the number of grid points, but is {instances}"
             found.append((("search", "instances"), rule))
     return found
 
@@ -112,5 +112,5 @@ def _lines(mistakes: list[Mistake], document: Document, name: str) -> list[str]:
         at = next(known, None)
         place = name if at is None else document.places[at]
         position = len(order) if at is None else order.index(at)
-        lines.append((position, f"{place}: {written(path) or 'config'}: {text}"))
+        lines.append((position, f"{place}: {dotted(path) or 'config'}: {text}"))
     return [line for _, line in sorted(lines, key=itemgetter(0))]

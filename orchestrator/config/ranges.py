@@ -1,16 +1,16 @@
-"""Ranges of a hyper-parameter, and the value that stands at a quantile of one."""
+"""Ranges of hyper-parameters, and their values at given quantiles."""
 
 import math
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from orchestrator.validation.errors import instead, mistake, read_as
-from orchestrator.validation.strict import Strict
+from orchestrator.validation.errors import mistake, read_as, validate_with
+from orchestrator.validation.strict import Items, Strict
 
 
 class Interval(Strict):
-    """All values from `low` to `high`, evenly on a log scale unless `log: false`."""
+    """All values from `low` to `high`: log-uniform, or uniform with `log: false`."""
 
     low: float = Field(ge=0)
     high: float
@@ -22,14 +22,14 @@ class Interval(Strict):
         if self.low > self.high:
             raise ValueError(f"low <= high must hold, but got {given}")
         if self.log and self.low <= 0:
-            raise ValueError(f"low > 0 must hold on a log scale, but got {given}; or log: false")
+            raise ValueError(f"low > 0 must hold on a log scale, but got {given}: set log: false")
         return self
 
 
 class Choice(Strict):
-    """These values only. A single number in the config is a choice of one."""
+    """Only these values. A single number in the config is a choice of one."""
 
-    choice: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
+    choice: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _distinct(self) -> "Choice":
@@ -50,11 +50,11 @@ def _read_range(data: object) -> Interval | Choice:
     return read_as(Choice, data) if "choice" in data else read_as(Interval, data)
 
 
-Range = Annotated[Interval | Choice, instead(_read_range)]
+Range = Annotated[Interval | Choice, validate_with(_read_range)]
 
 
 class Multiples(Strict):
-    """A bound `rho` given as multiples `k` of the paper's rho0, which follows from N."""
+    """A bound `rho`, given as multiples `k` of the paper's rho0, which depends on N."""
 
     k: Range
 
@@ -65,11 +65,11 @@ def _read_bound(data: object) -> Interval | Choice | Multiples:
     return _read_range(data)
 
 
-Bound = Annotated[Interval | Choice | Multiples, instead(_read_bound)]
+Bound = Annotated[Interval | Choice | Multiples, validate_with(_read_bound)]
 
 
 def absolute(bound: Interval | Choice | Multiples, rho0: float) -> Interval | Choice:
-    """The bound's range in rho itself."""
+    """The range of rho itself, with multiples of rho0 multiplied out."""
     if not isinstance(bound, Multiples):
         return bound
     if isinstance(bound.k, Choice):
@@ -78,15 +78,15 @@ def absolute(bound: Interval | Choice | Multiples, rho0: float) -> Interval | Ch
 
 
 def lowest(span: Interval | Choice) -> float:
-    """The least value of the range."""
+    """The smallest value of the range."""
     return min(span.choice) if isinstance(span, Choice) else span.low
 
 
 def value_at(span: Interval | Choice, quantile: float) -> float:
-    """The value at `quantile` in [0, 1]: low at 0, high at 1, for choices in ascending order.
+    """The value at `quantile` in [0, 1]: low at 0, high at 1. Choices are taken in ascending order.
 
-    Values of an interval are rounded to six digits: short to read, and the same on machines whose
-    `pow` differs in the last bit.
+    Values of an interval are rounded to six digits. They are short to read, and the same on
+    machines whose `pow` differs in the last bit.
     """
     if isinstance(span, Choice):
         ascending = sorted(span.choice)
@@ -99,21 +99,24 @@ def value_at(span: Interval | Choice, quantile: float) -> float:
 
 
 def nearest_value(span: Interval | Choice, value: float) -> float:
-    """`value`, or the value of the range that is nearest to it."""
+    """`value` if the range has it, else the nearest value of the range."""
     if isinstance(span, Choice):
         return min(sorted(span.choice), key=lambda choice: abs(choice - value))
     return min(max(value, span.low), span.high)
 
 
 def at_most(span: Interval | Choice, value: float) -> float:
-    """The greatest value of the range that does not exceed `value`, else the least it has."""
+    """The largest value of the range that is <= `value`, else the smallest of all."""
     if isinstance(span, Choice):
         return max((c for c in span.choice if c <= value), default=min(span.choice))
     return min(max(value, span.low), span.high)
 
 
 def narrowed(span: Interval | Choice, centre: float, factor: float) -> Interval | Choice:
-    """The part of the range within a `factor` of `centre`; of choices, it and its neighbours."""
+    """The part of the range within a `factor` of `centre`.
+
+    Of choices, it is the one nearest to `centre` and its neighbours.
+    """
     centre = nearest_value(span, centre)
     if isinstance(span, Choice):
         ascending = sorted(span.choice)
@@ -123,17 +126,17 @@ def narrowed(span: Interval | Choice, centre: float, factor: float) -> Interval 
     return Interval(low=low, high=high, log=span.log)
 
 
-def points_of(span: Interval | Choice | Multiples, points: int) -> int:
-    """How many grid points the range is worth: its choices, or `points` along an interval."""
+def grid_points(span: Interval | Choice | Multiples, points: int) -> int:
+    """The number of grid points of a range: all choices, or `points` along an interval."""
     if isinstance(span, Multiples):
-        return points_of(span.k, points)
+        return grid_points(span.k, points)
     if isinstance(span, Choice):
         return len(span.choice)
     return 1 if span.low == span.high else points
 
 
 def positive(span: Any) -> Any:
-    """Validates that no value of the range is zero."""
+    """Validate that every value of the range is above zero."""
     inner = span.k if isinstance(span, Multiples) else span
     if not lowest(inner) > 0:
         raise mistake("every value must be > 0", lowest(inner))

@@ -1,7 +1,7 @@
-"""The rules as a config names them, made from `divergence.rules`: their fields, bounds, defaults.
+"""The configs of the rules: fields, bounds and defaults, generated from `divergence.rules`.
 
 A parameter that is also searched (`rho`, `lam`, `dual_step`) takes its range from `search.ranges`
-unless the arm gives it here, as a number (fixed) or as a range of its own.
+unless the arm sets it here, to a number (fixed) or to a range of its own.
 """
 
 from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
@@ -17,7 +17,7 @@ from trainer.setting import PARAMETERS, Setting
 
 
 class Rule(Strict):
-    """A rule and its parameters; a searched one that is None has the range of the search."""
+    """A rule and its parameters. A searched parameter that is None uses `search.ranges`."""
 
     name: str
 
@@ -33,7 +33,7 @@ class Rule(Strict):
 
 
 def _as_config(name: str, kind: Any) -> type[Rule]:
-    """The config of a rule's class."""
+    """Make the config class of a rule."""
     fields: dict[str, Any] = {"name": (Literal[name], name)}
     for field, hint in get_type_hints(kind, include_extras=True).items():
         if field in PARAMETERS:
@@ -54,12 +54,12 @@ AnyRule = Annotated[SerializeAsAny[Rule], one_of(RULES, "name")]
 
 
 def searched(rule: Rule) -> tuple[str, ...]:
-    """The names of the rule's parameters that are part of a setting."""
+    """The names of the rule's parameters that the search draws."""
     return tuple(name for name in PARAMETERS if name in type(rule).model_fields)
 
 
 def kernel_rule(rule: Rule, setting: Setting) -> rules.Rule:
-    """The rule as the kernel takes it, for an instance with this setting."""
+    """The rule in the form that the kernel takes, for an instance with this setting."""
     named = {field: getattr(rule, field) for field in type(rule).model_fields if field != "name"}
     return rules.make_rule(
         rule.name, **named | {name: getattr(setting, name) for name in searched(rule)}
@@ -67,5 +67,5 @@ def kernel_rule(rule: Rule, setting: Setting) -> rules.Rule:
 
 
 def initial_mu(rule: Rule) -> float:
-    """The multiplier that a vector begins with under the rule."""
+    """The multiplier mu that a new vector starts with under this rule."""
     return float(getattr(rule, "mu0", 0.0))

@@ -1,4 +1,4 @@
-"""A run's config as frozen, checked objects. `config_file` reads them from YAML."""
+"""The config of a run as frozen, validated objects. `config/file.py` reads them from YAML."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from orchestrator.config.ranges import Bound, Choice, Interval, Multiples, Range
 from orchestrator.config.rules import RULES, AnyRule
 from orchestrator.sources.registry import AnySource
 from orchestrator.validation.errors import mistake, one_of, shorthand
-from orchestrator.validation.strict import Strict
+from orchestrator.validation.strict import Items, Strict
 from trainer.features import Feature, FeatureSpec
 
 PositiveRange = Annotated[Range, AfterValidator(positive)]
@@ -19,7 +19,7 @@ Factor = Annotated[float, Field(ge=1)]
 
 
 class FeatureConfig(Strict):
-    """A feature: its column, and for one of several values the column of their weights."""
+    """A feature: its column and, for a multi-valued feature, the column of the weights."""
 
     name: str = Field(min_length=1)
     multi: bool = False
@@ -33,16 +33,16 @@ AnyFeature = Annotated[
 
 
 class FeaturesConfig(Strict):
-    """The columns of the event table. Left out where the source brings its own."""
+    """The columns of the event table. Omit it if the source defines its own features."""
 
-    user: tuple[AnyFeature, ...] = Field(min_length=1)
-    ad: tuple[AnyFeature, ...] = Field(min_length=1)
+    user: Items[AnyFeature] = Field(min_length=1)
+    ad: Items[AnyFeature] = Field(min_length=1)
     label: str = "click"
     timestamp: str | None = "timestamp"
 
 
 class Accumulators(Strict):
-    """What a cycle's AdaGrad sums begin with: the champion's, times `decay`."""
+    """A cycle's AdaGrad sums start from the champion's sums times `decay`."""
 
     decay: float = Field(default=1.0, ge=0, le=1)
 
@@ -56,22 +56,22 @@ def _accumulators(data: object) -> object:
 
 
 class ModelOptions(Strict):
-    """The model's shape and life."""
+    """The model's shape, initialisation and limits."""
 
     overlap: int = Field(default=2, ge=1)
-    """Entries that each pair of user features shares (o)."""
+    """Vector entries shared by each pair of user features (o in the paper)."""
     alone: int = Field(default=2, ge=0)
-    """Entries that each user feature has alone (s)."""
+    """Vector entries that belong to one user feature alone (s in the paper)."""
     init_std: float = Field(default=0.05, gt=0)
     tau: float = Field(default=15.0, gt=0)
     expire_after: int | None = Field(default=96, ge=1)
-    """Cycles after which an unseen value is dropped."""
+    """A value that has not occurred for this many cycles is dropped."""
     accumulators: Annotated[Accumulators, shorthand(Accumulators, _accumulators)] = Accumulators()
-    """keep, reset or {decay: x}."""
+    """The AdaGrad sums of the champion: keep, reset or {decay: x}."""
 
 
 class Ranges(Strict):
-    """Where settings are drawn. The paper gives no ranges: these are our choice."""
+    """The ranges that settings are drawn from. The paper gives none: the defaults are ours."""
 
     eta0: PositiveRange = Interval(low=0.03, high=30)
     alpha: Range = Interval(low=0.1, high=100)
@@ -82,7 +82,7 @@ class Ranges(Strict):
 
 
 class ArmRanges(Strict):
-    """An arm's own step-size ranges. Those of its rule stand with the rule."""
+    """Step-size ranges of one arm. Ranges of its rule's parameters belong under `rule`."""
 
     eta0: PositiveRange | None = None
     alpha: Range | None = None
@@ -90,20 +90,20 @@ class ArmRanges(Strict):
 
 
 class GridSampler(Strict):
-    """Every combination in turn, `points` along an interval, over as many cycles as it takes."""
+    """A full grid with `points` along each interval, tried in order over several cycles."""
 
     kind: Literal["grid"] = "grid"
     points: int = Field(default=3, ge=1)
 
 
 class RandomSampler(Strict):
-    """Independent draws from the ranges."""
+    """Independent random draws from the ranges."""
 
     kind: Literal["random"] = "random"
 
 
 class Spread(Strict):
-    """By what factor a move may multiply or divide."""
+    """The largest factor by which a draw may differ from the last champion's value."""
 
     eta0: Factor = 10.0
     alpha: Factor = 10.0
@@ -114,21 +114,21 @@ class Spread(Strict):
 
 
 class AdaptiveSampler(Strict):
-    """Moves around the last champion's setting, which itself is always tried again."""
+    """Draws around the last champion's setting. That setting itself is tried again every cycle."""
 
     kind: Literal["adaptive"] = "adaptive"
     explore: float = Field(default=0.1, ge=0, le=1)
-    """Share of the instances that is drawn from the whole ranges."""
+    """Fraction of the instances that is drawn from the full ranges."""
     spread: Spread = Spread()
     follow: str | None = None
-    """The arm around whose champion all arms draw eta0, alpha, beta; none: each its own."""
+    """All arms draw eta0, alpha and beta around this arm's champion; none: each around its own."""
 
 
 Sampler = GridSampler | RandomSampler | AdaptiveSampler
 
 
 class SearchConfig(Strict):
-    """What the instances of a cycle try."""
+    """How many instances a cycle has, and which settings they try."""
 
     instances: int = Field(default=16, ge=1)
     sampler: Annotated[
@@ -139,27 +139,29 @@ class SearchConfig(Strict):
 
 
 class StartFrom(Strict):
-    """The arm begins at `cycle` (none of its cycles come before), with what `arm` has by then."""
+    """The arm starts at `cycle` instead of 0, with the champion that `arm` has by then."""
 
     arm: str
     cycle: int = Field(ge=1)
 
 
 class ArmConfig(Strict):
-    """One rule with its own line of models."""
+    """One rule with its own sequence of models."""
 
     name: str
     rule: AnyRule = RULES["none"](name="none")
     ranges: ArmRanges = ArmRanges()
     start_from: StartFrom | None = None
     family: str | None = None
-    """The arm of the config that this one was made from by `sustain`."""
+    """Set by `sustain`: the name of the arm that this one was expanded from."""
 
     @field_validator("name")
     @classmethod
-    def _a_folder_name(cls, name: str) -> str:
+    def _check_folder_name(cls, name: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-            raise mistake("must be at most 64 of A-Z a-z 0-9 . _ -, a letter or digit first", name)
+            raise mistake(
+                "must be 1 to 64 of A-Z a-z 0-9 . _ - and start with a letter or digit", name
+            )
         return name
 
     @property
@@ -171,79 +173,79 @@ class ArmConfig(Strict):
 class Sustain(Strict):
     """A grid of settings that are kept for the whole run, instead of a search.
 
-    Every arm becomes one arm for each setting, with its own line of models.
+    Every arm is expanded into one arm for each setting, with its own sequence of models.
     """
 
-    eta0: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
-    alpha: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
-    beta: tuple[Annotated[float, Field(ge=0)], ...] = Field(min_length=1)
+    eta0: Items[Annotated[float, Field(gt=0)]] = Field(min_length=1)
+    alpha: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+    beta: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
 
 class Retention(Strict):
-    """Which models stay in the run folder: the newest, and every so-manieth for ever."""
+    """Which models are kept: those of the last `keep_last` cycles, and every `keep_every`-th."""
 
     keep_last: int = Field(default=8, ge=1)
     keep_every: int | None = Field(default=None, ge=1)
 
 
 class PublishConfig(Strict):
-    """Where champions are published after each commit, for serving to follow."""
+    """Where to publish the champion after each commit, for serving processes to follow."""
 
     to: str = Field(min_length=1)
-    """A folder or object-store URI, of its own."""
+    """A folder or object-store URI, which must not be the run folder."""
     arm: str | None = None
-    """Whose champions; none: the first arm's."""
+    """The arm whose champions are published; none: the first arm."""
     deltas: bool = True
-    """Publish what changed against the version before; false: the whole model every time."""
+    """Publish only what changed since the last version; false: the full model every time."""
     keep_last: int = Field(default=16, ge=1)
-    """Versions that stay, the newest one included."""
+    """How many versions are kept, including the newest."""
 
 
 class StreamConfig(Strict):
-    """Whence the events come, and what of them is a feature."""
+    """Where the events come from, and which of their columns are features."""
 
     source: AnySource
     features: FeaturesConfig | None = None
 
 
 class RunConfig(StreamConfig):
-    """A run, whole."""
+    """The config of a run."""
 
     seed: int = Field(default=0, ge=0, lt=2**63)
     cycles: int | None = Field(default=None, ge=1)
-    """How many; none: until the source ends."""
+    """The number of cycles; none: until the source ends."""
     model: ModelOptions = ModelOptions()
     search: SearchConfig = SearchConfig()
     sustain: Sustain | None = None
-    arms: tuple[ArmConfig, ...] = Field(min_length=1)
+    arms: Items[ArmConfig] = Field(min_length=1)
     deadline_s: float | None = Field(default=None, gt=0)
-    """Wall-clock budget of a cycle: at its end the best of what is finished wins."""
+    """Time limit of a cycle in seconds. When it is over, the best finished instance wins."""
     tries: int = Field(default=3, ge=1)
-    """How often an instance may be begun before it counts as failed."""
+    """How many times an instance is tried before it counts as failed."""
     patience_s: float = Field(default=30.0, gt=0)
-    """How long beyond ten times what its work should take a process may be silent before it is
-    replaced."""
+    """A trainer process that does not answer is replaced after ten times the expected duration of
+    its work plus this many seconds."""
     actors: int | Literal["auto"] = "auto"
-    """Trainer processes; auto: one per core."""
+    """The number of trainer processes; auto: one per core."""
     retention: Retention = Retention()
     publish: PublishConfig | None = None
 
     @field_validator("actors", mode="plain")
     @classmethod
-    def _some_actors(cls, value: Any) -> Any:
+    def _check_actors(cls, value: Any) -> Any:
         if value == "auto" or (type(value) is int and value >= 1):
             return value
-        raise mistake("must be auto or a whole number >= 1", value)
+        raise mistake("must be auto or an integer >= 1", value)
 
 
 def published_arm(config: RunConfig) -> str:
-    """Whose champions are published and served, unless one is named."""
+    """The arm that is published and served by default."""
     named = config.publish.arm if config.publish is not None else None
     return named or config.arms[0].name
 
 
 def feature_spec(features: FeaturesConfig | None) -> FeatureSpec | None:
-    """The features as the trainer takes them."""
+    """The features in the form that the trainer takes."""
     if features is None:
         return None
     user, ad = (
@@ -254,16 +256,16 @@ def feature_spec(features: FeaturesConfig | None) -> FeatureSpec | None:
 
 
 def identity(config: RunConfig) -> dict[str, Any]:
-    """What of the config decides the bits of every cycle.
+    """The part of the config that determines the results of every cycle.
 
-    How many cycles, processes, tries and kept models there are, and where champions are published,
-    does not change what is learnt. A deadline does, since it decides by the clock.
+    The number of cycles, processes, tries and kept models does not change what is learnt, nor does
+    the place of publishing. A deadline does, because it selects by the clock.
     """
-    no_matter = {"cycles", "actors", "tries", "patience_s", "retention", "publish"}
-    return config.model_dump(mode="json", exclude=no_matter)
+    without_effect = {"cycles", "actors", "tries", "patience_s", "retention", "publish"}
+    return config.model_dump(mode="json", exclude=without_effect)
 
 
 def config_hash(config: RunConfig) -> str:
-    """Equal for configs that give the same bits in every cycle they share."""
+    """A hash that is equal for configs with the same results in every cycle that both have."""
     text = json.dumps(identity(config), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

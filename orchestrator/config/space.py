@@ -1,18 +1,18 @@
-"""The search space of an arm: the range of each parameter that it draws."""
+"""The search space of an arm: a range for each parameter that it draws."""
 
 import math
 
-from orchestrator.config.ranges import Choice, Interval, absolute, points_of
+from orchestrator.config.ranges import Choice, Interval, absolute, grid_points
 from orchestrator.config.rules import searched
 from orchestrator.config.schema import ArmConfig, GridSampler, RunConfig
 from trainer.setting import PARAMETERS
 
 Space = dict[str, Interval | Choice]
-"""The range of each parameter that an arm has, by name."""
+"""The range of each parameter, by name."""
 
 
 def space_of(config: RunConfig, arm: ArmConfig, rho0: float) -> Space:
-    """The ranges that the arm draws from: its own where it has some, else the search's."""
+    """The ranges that the arm draws from: its own if it sets any, else `search.ranges`."""
     names = ("eta0", "alpha", "beta", *searched(arm.rule))
     own = {name: getattr(arm.ranges, name, None) or getattr(arm.rule, name, None) for name in names}
     return {
@@ -21,15 +21,15 @@ def space_of(config: RunConfig, arm: ArmConfig, rho0: float) -> Space:
 
 
 def grid_size(config: RunConfig) -> int:
-    """How many points the config's grid has."""
+    """The number of points of the config's grid."""
     return math.prod(grid_axes(config))
 
 
 def grid_axes(config: RunConfig) -> tuple[int, ...]:
-    """Points along each parameter: the most that any arm has there; 1 where no arm searches."""
+    """Grid points along each parameter: the most of any arm; 1 if no arm searches it."""
     points = config.search.sampler.points if isinstance(config.search.sampler, GridSampler) else 1
     spaces = [space_of(config, arm, rho0=1.0) for arm in config.arms]
     return tuple(
-        max(points_of(space[name], points) if name in space else 1 for space in spaces)
+        max(grid_points(space[name], points) if name in space else 1 for space in spaces)
         for name in PARAMETERS
     )

@@ -1,1 +1,1 @@
-"""Models in forms that other systems read: plain Parquet, and documents for Vespa."""
+"""Export models for other systems: plain Parquet, and documents for Vespa."""

@@ -1,6 +1,6 @@
-"""The ads that are to be exported whole: a table with an id and a column for each ad feature.
+"""The catalogue of ads to export: a table with an id and a column for each ad feature.
 
-A model knows vectors of feature values; which of them make up an ad only its owner knows.
+A model holds vectors of feature values. The catalogue says which values each ad has.
 """
 
 from collections import Counter
@@ -24,11 +24,11 @@ READERS = {
 }
 
 
-def whole_ads(model: Model, path: str, key: str) -> pa.Table:
-    """The table id, vector of the ads in a file, in its order."""
+def catalogue_vectors(model: Model, path: str, key: str) -> pa.Table:
+    """A table with the columns id and vector: one row for each ad of the file, in its order."""
     table = _read(path)
     if key not in table.column_names:
-        raise InputError(f"{path}: has no column {key!r} (--id); it has {_listed(table)}")
+        raise InputError(f"{path}: has no column {key!r} (--id); it has {_column_names(table)}")
     try:
         check_side(table, model.config.spec.ad)
     except InputError as error:
@@ -38,9 +38,9 @@ def whole_ads(model: Model, path: str, key: str) -> pa.Table:
             if bad.any():
                 raise InputError(f"{path}: row {int(bad.argmax()) + 1}: {reason}")
     ids = table.column(key).cast(pa.string()).to_pylist()
-    twice = [name for name, count in Counter(ids).items() if count > 1 or not name]
-    if twice:
-        raise InputError(f"{path}: {key} must be given once for each ad, but see {twice[0]!r}")
+    invalid = [name for name, count in Counter(ids).items() if count > 1 or not name]
+    if invalid:
+        raise InputError(f"{path}: {key} must be unique and not empty, but see {invalid[0]!r}")
     if not ids:
         raise InputError(f"{path}: has no ads")
     return pa.table({"id": pa.array(ids), "vector": vector_array(side_vectors(model, table, "ad"))})
@@ -56,5 +56,5 @@ def _read(path: str) -> pa.Table:
         raise InputError(f"--ads {path}: cannot be read: {' '.join(str(error).split())}") from None
 
 
-def _listed(table: pa.Table) -> str:
+def _column_names(table: pa.Table) -> str:
     return ", ".join(table.column_names)

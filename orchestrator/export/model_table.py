@@ -1,8 +1,8 @@
-"""A model's vectors as plain Parquet, and the numbers that one needs beside them.
+"""Export a model's vectors as plain Parquet, with the numbers needed to use them.
 
 user_vectors.parquet   feature, value, vector (d floats)
 ad_vectors.parquet     feature, value, vector (N floats)
-ads.parquet            id, vector (N floats): whole ads, where a catalogue is given
+ads.parquet            id, vector (N floats): one per ad, if a catalogue is given
 model.json             bias, geometry, features, version
 """
 
@@ -23,7 +23,7 @@ from trainer.model import Model, Side
 def export_parquet(
     model: Model, version: Version, output: Output, ads: pa.Table | None = None
 ) -> list[str]:
-    """Write the files; returns their names. `ads` has the columns id and vector."""
+    """Write the files and return their names. `ads` has the columns id and vector."""
     names = [feature.name for feature in model.config.spec.features]
     files = {
         "user_vectors.parquet": parquet(_side(model.user, model.shape.user, names)),
@@ -31,16 +31,16 @@ def export_parquet(
     }
     if ads is not None:
         files["ads.parquet"] = parquet(ads)
-    files["model.json"] = about(model, version)
+    files["model.json"] = model_info(model, version)
     for name, data in files.items():
         output.put(name, data)
     return list(files)
 
 
-def about(model: Model, version: Version) -> bytes:
-    """What the vectors mean: which model, how users' vectors are composed, the bias."""
+def model_info(model: Model, version: Version) -> bytes:
+    """model.json: the version, how users' vectors are composed, and the bias."""
     config = model.config
-    told: dict[str, Any] = {
+    info: dict[str, Any] = {
         "version": version.number,
         "cycle": version.cycle,
         "line": version.line,
@@ -52,7 +52,7 @@ def about(model: Model, version: Version) -> bytes:
         "ad_features": [asdict(feature) for feature in config.spec.ad],
         "unseen_values": {"init_std": config.init_std, "seed": config.seed},
     }
-    return (json.dumps(told, indent=2) + "\n").encode()
+    return (json.dumps(info, indent=2) + "\n").encode()
 
 
 def vector_array(vectors: Vectors) -> pa.FixedSizeListArray:

@@ -1,13 +1,13 @@
-"""Ads as Vespa documents, with the schema that ranks them by b + nu_u . nu_a.
+"""Export ads as Vespa documents, with a schema that ranks them by b + nu_u . nu_a.
 
     schemas/NAME.sd   the document type, and a rank profile that takes user vector and bias
-    feed.jsonl        one put for each ad, for `vespa feed`
-    model.json        the version that the documents are of
+    feed.jsonl        one put per ad, for `vespa feed`
+    model.json        the version of the model
 
-A document holds the ad's whole vector, the sum of its features'. The user's vector is composed for
-each request (POST /v1/user-vector gives it together with the bias) and comes with the query, as
-input.query(user_vector) and input.query(bias): it changes with the hour and with what was clicked
-last, and a sum of products is all that is left for the engine to do.
+A document holds the ad's vector, the sum of its features' vectors. The user's vector is composed
+for each request, because it changes with the hour and with the last clicks. POST /v1/user-vector
+returns it together with the bias. Send both with the query, as input.query(user_vector) and
+input.query(bias). Vespa only computes a dot product.
 """
 
 import json
@@ -18,7 +18,7 @@ from string import Template
 import pyarrow as pa
 
 from divergence.errors import InputError
-from orchestrator.export.model_table import about
+from orchestrator.export.model_table import model_info
 from orchestrator.publish.place import Version
 from orchestrator.storage.output import Output
 from trainer.model import Model
@@ -62,18 +62,16 @@ schema $name {
 def export_vespa(
     model: Model, version: Version, output: Output, ads: pa.Table, name: str = "holdfast_ad"
 ) -> list[str]:
-    """Write schema and feed; `ads` has the columns id and vector."""
+    """Write the schema and the feed. `ads` has the columns id and vector."""
     if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
-        raise InputError(
-            f"--name {name}: must be letters, digits and _, with no digit first: Vespa's rule"
-        )
+        raise InputError(f"--name {name}: must be letters, digits and _, not starting with a digit")
     schema = SCHEMA.substitute(
         name=name, length=model.shape.ad, version=version.number, bias=repr(float(model.bias[0]))
     )
     files = {
         f"schemas/{name}.sd": schema.encode(),
         "feed.jsonl": b"".join(_puts(ads, version, name)),
-        "model.json": about(model, version),
+        "model.json": model_info(model, version),
     }
     for path, data in files.items():
         output.put(path, data)

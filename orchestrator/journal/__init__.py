@@ -1,1 +1,1 @@
-"""The committed cycles of a run and the folder they are in."""
+"""The committed cycles of a run, and the run folder that holds them."""

@@ -1,128 +1,128 @@
-"""The committed cycles of a run, in its folder.
+"""The committed cycles of a run.
 
-A cycle is committed when every arm that takes part in it has a valid record of it, all by the same
-driver. Records are written in the order of the arms: of two drivers on one folder, the one that
-comes second to the first arm's record is refused there and has written nothing of that cycle.
-Resume is from the newest committed cycle; whatever stands after it is set aside.
+A cycle is committed when every arm that trains in it has a valid record of it, and one driver wrote
+all of them. Records are written in the order of the arms: if two drivers write to one folder, the
+second is refused at the first arm's record and has written nothing of that cycle. A run resumes
+after the newest committed cycle; newer records are set aside.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.journal.record import CycleRecord, DamagedError, FileRef, decode, encode
+from orchestrator.journal.record import CorruptError, CycleRecord, FileRef, decode, encode
 from orchestrator.storage.store import Store, read, sha256_of
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A committed cycle (-1: there is none), its records by arm, and what is newer but not whole.
+    """A committed cycle (-1 if there is none) and its records by arm.
 
-    `passed_over` has a line for each torn, altered or missing record or model.
+    `skipped` says why newer cycles cannot be used: a line for each corrupt or missing file.
     """
 
     cycle: int
     records: Mapping[str, CycleRecord]
-    passed_over: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 def record_path(arm: str, cycle: int) -> str:
-    """Where a record stands."""
+    """The path of a record."""
     return f"journal/{arm}/cycle-{cycle:06d}.json"
 
 
 def model_path(arm: str, cycle: int, delta: bool = False) -> str:
-    """Where a model stands: a full one, or the delta of one cycle."""
+    """The path of a full model, or of the delta of one cycle."""
     return f"models/{arm}/cycle-{cycle:06d}{'.delta' if delta else ''}.safetensors"
 
 
 def commit(store: Store, records: Iterable[CycleRecord]) -> None:
-    """Write a cycle's records, in the order of the arms. Their models are there already."""
+    """Write a cycle's records, in the order of the arms. Their models must exist already."""
     for record in records:
         store.create(record_path(record.arm, record.cycle), encode(record))
 
 
 def cycles_of(store: Store, arm: str) -> list[int]:
-    """The cycles of which the arm has a record, valid or not."""
-    numbers = (_cycle_in(name) for name in store.names(f"journal/{arm}"))
+    """The cycles for which the arm has a record, valid or not."""
+    numbers = (_cycle_number(name) for name in store.names(f"journal/{arm}"))
     return sorted(number for number in numbers if number is not None)
 
 
 def read_record(store: Store, arm: str, cycle: int) -> CycleRecord:
-    """A record; DamagedError where it is not there, not whole, or not of this arm and cycle."""
+    """Read a record; CorruptError if it is missing, corrupt, or of another arm or cycle."""
     path = record_path(arm, cycle)
     try:
         record = decode(read(store, path), path)
     except FileNotFoundError:
-        raise DamagedError(f"{path}: missing") from None
+        raise CorruptError(f"{path}: missing") from None
     if (record.arm, record.cycle) != (arm, cycle):
-        raise DamagedError(f"{path}: holds {record_path(record.arm, record.cycle)}")
+        raise CorruptError(f"{path}: holds {record_path(record.arm, record.cycle)}")
     return record
 
 
-def records_of(store: Store, arm: str) -> Iterator[CycleRecord | DamagedError]:
-    """All records of an arm, oldest first; in the place of a damaged one, what is wrong with it."""
+def records_of(store: Store, arm: str) -> Iterator[CycleRecord | CorruptError]:
+    """All records of an arm, oldest first; a corrupt one gives its error instead."""
     for cycle in cycles_of(store, arm):
         try:
             yield read_record(store, arm, cycle)
-        except DamagedError as fault:
-            yield fault
+        except CorruptError as error:
+            yield error
 
 
-def check_files(store: Store, files: Sequence[FileRef], known: dict[str, str]) -> None:
-    """Compare files with their checksums; DamagedError names the first that is gone or altered.
+def check_files(store: Store, files: Sequence[FileRef], checksums: dict[str, str]) -> None:
+    """Compare files with their checksums; CorruptError names the first that does not match.
 
-    `known` keeps what has been read, so that a base of many deltas is read once.
+    `checksums` caches those computed so far: a full model with many deltas is read once.
     """
     for file in files:
         try:
-            if file.path not in known:
-                known[file.path] = sha256_of(store, file.path)
+            if file.path not in checksums:
+                checksums[file.path] = sha256_of(store, file.path)
         except FileNotFoundError:
-            raise DamagedError(f"{file.path}: missing") from None
-        if known[file.path] != file.sha256:
-            raise DamagedError(f"{file.path}: torn or altered: its checksum does not match")
+            raise CorruptError(f"{file.path}: missing") from None
+        if checksums[file.path] != file.sha256:
+            raise CorruptError(f"{file.path}: corrupt: its checksum does not match")
 
 
 def newest_committed(store: Store, arms: Mapping[str, int]) -> Committed:
-    """The newest cycle that all its arms have committed; `arms` gives each arm's first cycle.
+    """The newest committed cycle; `arms` gives each arm's first cycle.
 
-    Walks back over what is damaged or unfinished, newest first.
+    Corrupt and incomplete cycles are skipped, newest first.
     """
     cycles = sorted({c for arm in arms for c in cycles_of(store, arm)}, reverse=True)
-    passed: list[str] = []
-    known: dict[str, str] = {}
+    skipped: list[str] = []
+    checksums: dict[str, str] = {}
     for cycle in cycles:
         records, faults = {}, []
         for arm in (arm for arm, first in arms.items() if first <= cycle):
             try:
                 record = read_record(store, arm, cycle)
-                check_files(store, record.model, known)
+                check_files(store, record.model, checksums)
                 records[arm] = record
-            except DamagedError as fault:
-                faults.append(str(fault))
+            except CorruptError as error:
+                faults.append(str(error))
         if len({record.driver for record in records.values()}) > 1:
-            faults.append(f"cycle {cycle}: its records are of two drivers")
+            faults.append(f"cycle {cycle}: two drivers wrote its records")
         if not faults:
-            return Committed(cycle, records, tuple(passed))
-        passed += faults
-    return Committed(-1, {}, tuple(passed))
+            return Committed(cycle, records, tuple(skipped))
+        skipped += faults
+    return Committed(-1, {}, tuple(skipped))
 
 
-def set_aside_after(store: Store, arms: Iterable[str], cycle: int) -> list[str]:
-    """Clear the way for the cycles after `cycle`: the paths of the records that stood there.
+def set_aside_uncommitted(store: Store, arms: Iterable[str], cycle: int) -> list[str]:
+    """Remove everything after the committed `cycle`; returns the paths of the moved records.
 
-    Records are kept under set-aside/, models (which are only bytes without a record) deleted.
+    Records move to set-aside/. Models are deleted: without a record nothing refers to them.
     """
     moved = []
     for arm in reversed(list(arms)):
         for name in store.names(f"models/{arm}"):
-            number = _cycle_in(name)
+            number = _cycle_number(name)
             if number is not None and number > cycle:
                 store.delete(f"models/{arm}/{name}")
         for number in reversed(cycles_of(store, arm)):
             if number > cycle:
                 path = record_path(arm, number)
-                _keep_copy(store, path)
+                _copy_to_set_aside(store, path)
                 store.delete(path)
                 moved.append(path)
     return moved
@@ -131,13 +131,13 @@ def set_aside_after(store: Store, arms: Iterable[str], cycle: int) -> list[str]:
 def expendable(
     names: Iterable[str], newest: int, keep_last: int, keep_every: int | None
 ) -> list[str]:
-    """Of an arm's model files, by name, those that no kept cycle is made of.
+    """The names among an arm's model files that no kept cycle needs.
 
-    Kept are the last `keep_last` cycles up to `newest`, and every `keep_every`-th. A cycle's model
-    is the newest full one up to it and all deltas since, so that a file is part of every cycle
+    The last `keep_last` cycles up to `newest` are kept, and every `keep_every`-th. A cycle's model
+    is the newest full model up to it and all deltas since. So each file is needed by every cycle
     from its own to the one before the next full model.
     """
-    files = sorted((n, name) for name in names if (n := _cycle_in(name)) is not None)
+    files = sorted((n, name) for name in names if (n := _cycle_number(name)) is not None)
     found = []
     last = newest
     for number, name in reversed(files):
@@ -151,13 +151,13 @@ def expendable(
     return sorted(found)
 
 
-def _keep_copy(store: Store, path: str) -> None:
+def _copy_to_set_aside(store: Store, path: str) -> None:
     data = read(store, path)
     folder, _, name = path.rpartition("/")
     taken = [other for other in store.names(f"set-aside/{folder}") if other.startswith(name)]
     store.create(f"set-aside/{path}.{len(taken)}", data)
 
 
-def _cycle_in(name: str) -> int | None:
+def _cycle_number(name: str) -> int | None:
     digits = name.removeprefix("cycle-").split(".")[0]
     return int(digits) if name.startswith("cycle-") and digits.isdecimal() else None

@@ -1,4 +1,4 @@
-"""The models of a run, read back from the files that its records name."""
+"""Read the models of a run from the files that its records name."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from trainer.modelfile import apply_delta, load_model
 
 
 def model_config(config: RunConfig, spec: FeatureSpec) -> ModelConfig:
-    """What the run's models are made of."""
+    """The shape, initialisation and seed of a run's models."""
     m = config.model
     return ModelConfig(spec, m.overlap, m.alone, m.init_std, config.seed)
 
 
 def read_model(store: Store, files: Sequence[FileRef], config: ModelConfig) -> Model:
-    """The model in a full file and its deltas; an empty one where there are no files."""
+    """Read a full model and apply its deltas; an empty model if there are no files."""
     if not files:
         return Model(config)
     base, *deltas = files

@@ -1,4 +1,4 @@
-"""How large a champion's vectors are."""
+"""The norms of a champion's vectors."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ TOP = 10
 
 
 def champion_norms(model: Model) -> ChampionNorms:
-    """The norms of all vectors of a model, seen in this cycle or not."""
+    """The norms of all vectors of a model, whether or not this cycle trained them."""
     sides = (model.user, model.ad)
     top = np.sort(np.concatenate([_largest(side.inf) for side in sides]))[-TOP:]
     return ChampionNorms(
@@ -21,7 +21,7 @@ def champion_norms(model: Model) -> ChampionNorms:
 
 
 def _largest(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """At least the ten largest of many values, in a few passes: a partition costs forty."""
+    """At least the ten largest values, in a few passes; np.partition takes as long as forty."""
     cut = values.max(initial=0.0)
     while cut > 0.0:
         cut = cut / 2 if cut > 1e-6 else 0.0

@@ -1,8 +1,8 @@
-"""The record of one cycle of one arm, and its form on disk.
+"""The record of one cycle of one arm, and its file format.
 
-A record is written once, after its model, and commits the cycle. On disk it is one line of
-canonical JSON, {"record": ..., "sha256": ...}: keys sorted, no spaces, numbers that are not finite
-as the texts "NaN", "Infinity", "-Infinity". Any changed byte is noticed.
+A record is written once, after its model, and commits the cycle. The file is one line of
+checksummed JSON, {"record": ..., "sha256": ...}, with sorted keys and no spaces. Numbers that are
+not finite are the strings "NaN", "Infinity" and "-Infinity".
 """
 
 import json
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from divergence.errors import InputError
 from orchestrator.search.sampler import SearchState
-from orchestrator.storage.checksummed import DamagedError as DamagedError
+from orchestrator.storage.checksummed import CorruptError as CorruptError
 from orchestrator.storage.checksummed import dumps, loads
 from trainer.outcome import Outcome, Status, is_useful
 
@@ -23,9 +23,11 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class ChunkInfo:
-    """The cycle's events: whence, how many, and the log-loss of a model that knows their CTR.
+    """The events of a cycle: where they come from, and how many there are.
 
-    `newest` is the last event's time (ISO 8601); None where events have none.
+    `constant_logloss` is the log-loss of predicting the chunk's own CTR for every event.
+    `set_aside` counts skipped rows by reason. `newest` is the time of the last event (ISO 8601);
+    None if events have no time.
     """
 
     origin: str
@@ -38,7 +40,7 @@ class ChunkInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """A file of the run folder."""
+    """A file of the run folder, with its checksum and size in bytes."""
 
     path: str
     sha256: str
@@ -47,7 +49,10 @@ class FileRef:
 
 @dataclass(frozen=True, slots=True)
 class ChampionNorms:
-    """The champion's vectors: largest |entry|, the mean of its ten largest, largest mean square."""
+    """Norms of the champion's vectors.
+
+    The largest |entry|, the mean of the ten largest, and the largest mean square.
+    """
 
     max_inf: float
     top10_inf: float
@@ -55,13 +60,13 @@ class ChampionNorms:
 
 
 class CycleRecord(BaseModel):
-    """One cycle of one arm: what it was given, what came of it, and where the next one starts."""
+    """One cycle of one arm: its input, its outcomes, and where the next cycle starts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
     schema_version: Literal[1] = 1
     driver: str
-    """Which driver process wrote it: the arms of a committed cycle agree."""
+    """The driver process that wrote the record: the same for all arms of a committed cycle."""
     config_hash: str
     seed: int
     arm: str
@@ -70,29 +75,29 @@ class CycleRecord(BaseModel):
     """UTC, ISO 8601."""
     chunk: ChunkInfo
     outcomes: tuple[Outcome, ...]
-    """By instance number."""
+    """In the order of instance numbers."""
     winner: int | None
-    """The champion's instance number. None: no instance was retained and the champion stays."""
+    """The instance that became champion. None: no instance was retained, the old champion stays."""
     model: tuple[FileRef, ...]
-    """The champion after this cycle: a full model, then the deltas on it in order. It may stem
-    from an earlier cycle; it is empty while there has been no champion."""
+    """The champion after this cycle: a full model, then its deltas in order. It may come from an
+    earlier cycle. Empty until there is a champion."""
     served_logloss: float | None
-    """Log-loss on this chunk, before training, of the champion that this cycle started from."""
+    """Log-loss on this chunk, before training, of the champion that the cycle started from."""
     norms: ChampionNorms | None
     caution: int
-    """How cautiously this cycle was drawn; 0 is normal."""
+    """The caution with which this cycle's settings were drawn; 0 is normal."""
     search: SearchState
-    """What the next cycle's draws build on."""
+    """The state that the next cycle's draws start from."""
     timings: dict[str, float]
-    """Seconds, by stage; `cycle` is the whole."""
+    """Seconds by stage; `cycle` is the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """The outcomes of a record, counted.
+    """How many instances of a record had each outcome.
 
-    `retained_fraction` is over the instances that divergence decided: failed and late ones are
-    counted apart. None where there are none.
+    `retained_fraction` is retained / (retained + diverged): failed and late instances are not in
+    it. None if there are neither.
     """
 
     launched: int
@@ -105,7 +110,7 @@ class OutcomeCounts:
 
 
 def count_outcomes(record: CycleRecord) -> OutcomeCounts:
-    """Count a record's outcomes."""
+    """Count the outcomes of a record."""
     count = Counter(outcome.status for outcome in record.outcomes)
     retained, diverged = count[Status.RETAINED], count[Status.DIVERGED]
     return OutcomeCounts(
@@ -120,20 +125,20 @@ def count_outcomes(record: CycleRecord) -> OutcomeCounts:
 
 
 def champion(record: CycleRecord) -> Outcome | None:
-    """The winner's outcome."""
+    """The outcome of the winning instance; None if there is no winner."""
     return next((o for o in record.outcomes if o.instance == record.winner), None)
 
 
-def without_clock(record: CycleRecord) -> CycleRecord:
-    """The record less what may differ between two runs of the same bits."""
+def reproducible_part(record: CycleRecord) -> CycleRecord:
+    """The record without the fields that may differ between two runs of the same config."""
     outcomes = tuple(replace(o, seconds=0.0, tries=1) for o in record.outcomes)
     blank = {"driver": "", "started": "", "timings": {}, "outcomes": outcomes}
     return record.model_copy(update=blank)
 
 
 def encode(record: CycleRecord) -> bytes:
-    """The record as it is on disk. What came later than the format stands only where it says
-    something, so that old records keep their bytes."""
+    """Serialise a record. A field added after the first version of the format is left out while it
+    is None, so that old records keep their bytes."""
     body = json.loads(record.model_dump_json())
     if body["chunk"]["newest"] is None:
         del body["chunk"]["newest"]
@@ -141,20 +146,20 @@ def encode(record: CycleRecord) -> bytes:
 
 
 def decode(data: bytes, name: str) -> CycleRecord:
-    """The record in `data`, or DamagedError unless it is byte for byte as it was written.
+    """Read a record; CorruptError if any byte differs from what `encode` wrote.
 
-    `name` is the file's, for messages. A record of another schema is an InputError: it is sound,
-    and must not be taken for damage and passed over.
+    `name` is the file's name, for messages. A record of another schema version is an InputError:
+    it is not corrupt, so it must not be skipped.
     """
     body = loads(data, name)
     version = body.get("schema_version") if isinstance(body, dict) else None
     if version != SCHEMA:
         raise InputError(
             f"{name}: schema_version must be {SCHEMA}, but is {version}: use the "
-            "Holdfast that wrote it, or a newer"
+            "version of Holdfast that wrote it, or a newer one"
         )
     try:
         return CycleRecord.model_validate_json(json.dumps(body))
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise DamagedError(f"{name}: not a cycle record: see its {where}") from None
+        raise CorruptError(f"{name}: not a valid cycle record: see the field {where}") from None

@@ -1,4 +1,4 @@
-"""A run's folder at the start of a run: new, or one to go on with."""
+"""The run folder at the start of a run: create it, or find the cycle to resume at."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from divergence.errors import InputError
 from orchestrator.config.file import config_text, read_config
 from orchestrator.config.schema import RunConfig, config_hash, identity
-from orchestrator.journal.journal import cycles_of, newest_committed, set_aside_after
+from orchestrator.journal.journal import cycles_of, newest_committed, set_aside_uncommitted
 from orchestrator.journal.record import CycleRecord
 from orchestrator.storage.store import Store, read
 
@@ -16,7 +16,7 @@ CONFIG = "config.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a run begins: its first cycle to train, the records before it, and what to tell."""
+    """The first cycle to train, the records of the cycle before it, and messages for the user."""
 
     cycle: int
     records: Mapping[str, CycleRecord]
@@ -24,63 +24,64 @@ class Start:
 
 
 def run_config(store: Store) -> RunConfig:
-    """The config that the run in this folder was begun with."""
+    """The config that the run in this folder was started with."""
     try:
         text = read(store, CONFIG).decode()
     except FileNotFoundError:
-        raise InputError(f"{store.uri}: is no run: it has no {CONFIG}") from None
+        raise InputError(f"{store.uri}: not a run folder: it has no {CONFIG}") from None
     except UnicodeDecodeError:
         raise InputError(f"{store.uri}/{CONFIG}: must be UTF-8 text, but is not") from None
     return read_config(text, f"{store.uri}/{CONFIG}")
 
 
 def must_hold_run(store: Store) -> None:
-    """InputError where there is nothing to resume."""
+    """InputError if the folder has no run to resume."""
     if CONFIG not in store.names(""):
-        raise InputError(f"{store.uri}: there is no run to resume: it has no {CONFIG}")
+        raise InputError(f"{store.uri}: cannot resume: not a run folder (it has no {CONFIG})")
 
 
 def prepare(store: Store, config: RunConfig) -> Start:
-    """Make the folder, or find where the run in it stands and clear the way for the next cycle."""
-    there = CONFIG in store.names("")
-    if there and not _begun(store):  # a start that failed has decided nothing
+    """Create the run folder, or find the cycle to resume at and set newer records aside."""
+    exists = CONFIG in store.names("")
+    if exists and not _has_records(store):  # a failed start: another config may replace it
         if read(store, CONFIG).decode() != config_text(run_config(store)):
             raise InputError(
-                f"{store.uri}/{CONFIG}: would be overwritten, but was not written by a run: "
-                "use another --out"
+                f"{store.uri}/{CONFIG}: a run must not overwrite it, because no run wrote it: use "
+                "another --out"
             )
         store.delete(CONFIG)
-        there = False
-    if there:
-        _check_same(store, run_config(store), config)
+        exists = False
+    if exists:
+        _check_same_config(store, run_config(store), config)
     else:
         store.create(CONFIG, config_text(config).encode())
     arms = {arm.name: arm.first_cycle for arm in config.arms}
     found = newest_committed(store, arms)
-    begun = max((cycle for arm in arms for cycle in cycles_of(store, arm)), default=0)
-    if found.cycle < 0 and begun > 0:
+    newest = max((cycle for arm in arms for cycle in cycles_of(store, arm)), default=0)
+    if found.cycle < 0 and newest > 0:
         raise InputError(
-            f"{store.uri}: no cycle can be resumed: {found.passed_over[0]}; "
-            "restore the file, or begin anew in another folder"
+            f"{store.uri}: cannot resume, no cycle is complete: {found.skipped[0]}; "
+            "restore the file, or start again in another folder"
         )
-    moved = set_aside_after(store, arms, found.cycle)
-    messages = [*found.passed_over, *(f"{path}: set aside" for path in moved)]
+    moved = set_aside_uncommitted(store, arms, found.cycle)
+    messages = [*found.skipped, *(f"{path}: moved to set-aside/" for path in moved)]
     return Start(found.cycle + 1, found.records, tuple(messages))
 
 
-def _begun(store: Store) -> bool:
-    """Whether any cycle has left something in the journal."""
+def _has_records(store: Store) -> bool:
+    """Whether the journal has a record, valid or not."""
     return any(cycles_of(store, arm.name) for arm in run_config(store).arms)
 
 
-def _check_same(store: Store, begun: RunConfig, config: RunConfig) -> None:
-    if config_hash(begun) == config_hash(config):
+def _check_same_config(store: Store, original: RunConfig, config: RunConfig) -> None:
+    if config_hash(original) == config_hash(config):
         return
-    old, new = (dict(_leaves(identity(c), "")) for c in (begun, config))
+    old, new = (dict(_leaves(identity(c), "")) for c in (original, config))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    told = "; ".join(f"{k} was {old.get(k)!r}, now is {new.get(k)!r}" for k in changed[:3])
+    differences = "; ".join(f"{k} was {old.get(k)!r}, is now {new.get(k)!r}" for k in changed[:3])
     raise InputError(
-        f"{store.uri}: holds a run with another config ({told}): use that, or another --out"
+        f"{store.uri}: holds a run with another config ({differences}): use that config, or "
+        "another --out"
     )
 
 

@@ -1,17 +1,19 @@
-"""An arm's line of models through a run: warm start, instances, champion, and so on."""
+"""An arm between two cycles: its champion, its search, and how a cycle changes them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from divergence.bound import rho0
+from divergence.rules import Rule
 from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, RunConfig
 from orchestrator.config.space import Space, space_of
 from orchestrator.journal.models import read_model
 from orchestrator.journal.record import CycleRecord, FileRef
+from orchestrator.loop.prefetch import PreparedChunk
 from orchestrator.pool.messages import ArmResult, Task
-from orchestrator.pool.progress import Pace
+from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.search.sampler import Draws, SearchState, ask, following, tell
 from orchestrator.storage.store import Store
 from trainer.chunk import Chunk
@@ -23,82 +25,110 @@ from trainer.setting import Setting
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an arm does in a cycle: from which rows, with which settings, how cautiously."""
+    """What an arm does in a cycle: on which events, from which rows, with which settings."""
 
+    cycle: int
+    chunk: Chunk
+    shared_chunk: Any
+    """The chunk where trainers read it."""
     working_set: WorkingSet
     tasks: tuple[Task, ...]
     caution: int
+    """How cautiously the settings are drawn; 0 is normal."""
 
 
 class ArmState:
-    """What an arm is between two cycles."""
+    """An arm's champion and search."""
 
     def __init__(self, config: RunConfig, arm: ArmConfig, model: Model) -> None:
         """An arm that has no champion yet."""
-        self.arm, self.model = arm, model
+        self.config, self.model = arm, model
         self.search = SearchState()
         self.files: tuple[FileRef, ...] = ()
         """The champion's files; only commits change them."""
-        self.crowned = False
-        """Whether there is a champion."""
+        self.has_champion = False
         self.pace = Pace()
-        self._settings = config.search
+        self._search_config = config.search
         self._space: Space = space_of(config, arm, rho0(model.shape.ad))
         self._expire_after = config.model.expire_after
         self._sums_kept = config.model.accumulators.decay
 
     @property
-    def sample_rule(self) -> Any:
-        """The arm's rule with parameters of no matter, to compile for."""
-        return kernel_rule(self.arm.rule, Setting(1.0, 1.0, 0.5, rho=1.0, lam=0.1, dual_step=1.0))
+    def name(self) -> str:
+        """The arm's name."""
+        return self.config.name
 
-    def plan(self, cycle: int, chunk: Chunk, draws: Draws, leader: SearchState | None) -> Plan:
-        """The arm's part in a cycle; `leader` is the state that all arms follow, if any."""
+    @property
+    def sample_rule(self) -> Rule:
+        """The arm's rule with arbitrary parameters, to compile kernels for."""
+        any_setting = Setting(1.0, 1.0, 0.5, rho=1.0, lam=0.1, dual_step=1.0)
+        return kernel_rule(self.config.rule, any_setting)
+
+    def start_from(self, other: "ArmState") -> None:
+        """Copy another arm's champion and setting: this arm starts now."""
+        self.model = load_model(save_model(other.model), other.name, other.model.config)
+        self.model.set_mu(initial_mu(self.config.rule))  # the other's mean nothing to this rule
+        self.has_champion = other.has_champion
+        self.search = following(SearchState(), other.search)
+
+    def plan(self, prepared: PreparedChunk, draws: Draws, leader: SearchState | None) -> Plan:
+        """The arm's part in a cycle; `leader` is the search that all arms follow, if any."""
+        assert prepared.chunk is not None
         state = self.search if leader is None else following(self.search, leader)
-        rows = self.gather(cycle, chunk)
-        settings = ask(self._settings, self._space, state, draws)
-        rules = (kernel_rule(self.arm.rule, setting) for setting in settings)
-        tasks = [Task(i, s, r) for i, (s, r) in enumerate(zip(settings, rules, strict=True))]
-        return Plan(rows, tuple(tasks), state.caution)
-
-    def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
-        """The rows that the arm's instances of this cycle begin with."""
-        return self.model.gather(
-            chunk, cycle, mu0=initial_mu(self.arm.rule), sums_kept=self._sums_kept
+        settings = ask(self._search_config, self._space, state, draws)
+        tasks = (
+            Task(i, setting, kernel_rule(self.config.rule, setting))
+            for i, setting in enumerate(settings)
+        )
+        rows = self.gather(prepared.cycle, prepared.chunk)
+        return Plan(
+            prepared.cycle, prepared.chunk, prepared.shared, rows, tuple(tasks), state.caution
         )
 
-    def learn(self, result: ArmResult) -> None:
-        """What the outcomes mean for the next draws."""
-        self.search = tell(self.search, result.outcomes, result.winner)
+    def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
+        """The rows from which all instances of a cycle start."""
+        mu0 = initial_mu(self.config.rule)
+        return self.model.gather(chunk, cycle, mu0=mu0, sums_kept=self._sums_kept)
 
-    def take_over(self, cycle: int, chunk: Chunk, start: WorkingSet, won: Tables) -> Changes:
-        """Make a winner's rows the champion's, and forget what was long unseen."""
+    def progress(self, plan: Plan, share: Callable[[Tables], Any]) -> ArmProgress:
+        """The plan as the pool takes it; `share` puts the rows where trainers read them."""
+        return ArmProgress(
+            self.name,
+            plan.cycle,
+            plan.tasks,
+            len(plan.chunk),
+            self.pace,
+            chunk=plan.shared_chunk,
+            start=share(plan.working_set.tables),
+            serve=self.has_champion,
+        )
+
+    def adopt(self, plan: Plan, result: ArmResult) -> Changes | None:
+        """Learn from a cycle: the winner becomes the champion. None where there is no winner."""
+        self.search = tell(self.search, result.outcomes, result.winner)
+        if result.tables is None:
+            return None
+        return self.promote(plan.cycle, plan.chunk, plan.working_set, result.tables)
+
+    def promote(self, cycle: int, chunk: Chunk, start: WorkingSet, won: Tables) -> Changes:
+        """Write a winner's rows into the model, and drop the vectors that have expired."""
         changes = self.model.scatter(chunk, cycle, start, won)
         if self._expire_after is not None:
             changes = changes.with_dropped(self.model.expire(cycle - self._expire_after))
-        self.crowned = True
+        self.has_champion = True
         return changes
 
 
 def open_arms(
     config: RunConfig, model: ModelConfig, store: Store, records: Mapping[str, CycleRecord]
 ) -> dict[str, ArmState]:
-    """The lines of all arms as the last committed cycle left them; of new ones, empty."""
-    lines = {}
+    """All arms by name, as the last committed cycle left them; new ones are empty."""
+    arms = {}
     for arm in config.arms:
         record = records.get(arm.name)
         files = record.model if record else ()
-        line = ArmState(config, arm, read_model(store, files, model))
-        line.crowned, line.files = bool(files), files
-        line.search = record.search if record else line.search
-        lines[arm.name] = line
-    return lines
-
-
-def begin_from(line: ArmState, other: ArmState) -> None:
-    """Give an arm that begins now what another has by now: its champion and its setting."""
-    line.model = load_model(save_model(other.model), other.arm.name, other.model.config)
-    # The other rule's multipliers mean nothing to this one.
-    line.model.set_mu(initial_mu(line.arm.rule))
-    line.crowned = other.crowned
-    line.search = following(SearchState(), other.search)
+        state = ArmState(config, arm, read_model(store, files, model))
+        state.has_champion, state.files = bool(files), files
+        state.search = record.search if record else state.search
+        arms[arm.name] = state
+    return arms

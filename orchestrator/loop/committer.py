@@ -1,15 +1,16 @@
-"""Commits, one after the other, in a thread of their own: models first, then records, in order.
+"""Commits cycles one after the other in a thread of its own: models first, then records.
 
-A commit reads the models while the next cycle trains from copies; whoever changes a model waits
-for the last commit first. When it begins is for the driver to say: not while actors wait for it.
+A commit reads the models while the next cycle trains from copies of their rows. Whoever changes a
+model calls `finish` first. The loop decides when a commit starts: not while actors wait for it.
 """
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
+from types import TracebackType
 
 from divergence.errors import InputError
 from orchestrator.config.schema import Retention
@@ -21,103 +22,126 @@ from orchestrator.storage.store import Store
 from trainer.model import Changes
 from trainer.modelfile import save_delta, save_model
 
-MOST_DELTAS = 96
-"""A full model at least so often: a day of 15-minute cycles."""
+MAX_DELTAS = 96
+"""A full model is written at least this often: once a day with 15-minute cycles."""
 COMMIT_S = 600.0
+Listener = Callable[[Sequence[CycleRecord]], None]
+"""Is called with the records of each committed cycle, in the driver's own thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCommit:
-    """An arm's cycle, trained and to be committed: its record but for the model and its norms."""
+    """An arm's trained cycle: its record except the model files and norms, and the changed rows."""
 
-    line: ArmState
+    arm: ArmState
     record: CycleRecord
     changes: Changes | None
 
 
 class Committer:
-    """Writes cycles to a run folder, each after the one before it."""
+    """Writes cycles to a run folder and tells listeners about them.
 
-    def __init__(self, store: Store, retention: Retention) -> None:
-        self._store, self._retention = store, retention
+    Used as a context manager: what was handed over is committed at the end of the block, whatever
+    ended it, unless that is a KeyboardInterrupt.
+    """
+
+    def __init__(
+        self, store: Store, retention: Retention, listeners: Sequence[Listener] = ()
+    ) -> None:
+        self._store, self._retention, self._listeners = store, retention, listeners
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._next: Sequence[PendingCommit] | None = None
-        self._under_way: Future[list[CycleRecord]] | None = None
+        self._pending: Sequence[PendingCommit] = ()
+        self._running: Future[list[CycleRecord]] | None = None
         self.seconds = 0.0
-        """What the last commit took."""
+        """How long the last commit took."""
 
-    def take(self, cycle: Sequence[PendingCommit]) -> None:
-        """The next cycle to commit: a sealed record of each arm, in the order of the arms."""
-        self._next = cycle
+    def __enter__(self) -> "Committer":
+        """Ready."""
+        return self
 
-    def begin(self) -> None:
-        """Begin to commit what was taken last."""
-        if self._next is not None:
-            self._under_way, self._next = self._thread.submit(self._write, self._next), None
-
-    def wait(self) -> list[CycleRecord]:
-        """The records of the commit that was begun or is to begin, once it is done; else none."""
-        self.begin()
-        under_way, self._under_way = self._under_way, None
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit what is pending, and stop."""
         try:
-            return [] if under_way is None else under_way.result(timeout=COMMIT_S)
+            if not isinstance(error, KeyboardInterrupt):
+                self.finish()
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def hand_over(self, cycle: Sequence[PendingCommit]) -> None:
+        """The next cycle to commit: one entry for each arm, in the order of the arms."""
+        self.finish()
+        self._pending = cycle
+
+    def start(self) -> None:
+        """Start to commit what was handed over."""
+        if self._pending:
+            self._running, self._pending = self._thread.submit(self._write, self._pending), ()
+
+    def finish(self) -> None:
+        """Commit what was handed over, if that is not done yet, and tell the listeners."""
+        self.start()
+        running, self._running = self._running, None
+        if running is None:
+            return
+        try:
+            records = running.result(timeout=COMMIT_S)
         except FutureTimeout:
             raise InputError(
-                f"{self._store.uri}: a commit has taken more than {COMMIT_S:.0f} s: the cycle is "
-                "lost; is the storage well?"
+                f"{self._store.uri}: a commit took more than {COMMIT_S:.0f} s and was given up: "
+                "is the storage reachable?"
             ) from None
-
-    def close(self) -> None:
-        """Let go of the thread."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for listener in self._listeners:
+            listener(records)
 
     def _write(self, cycle: Sequence[PendingCommit]) -> list[CycleRecord]:
         began = time.monotonic()
         records = []
-        for sealed in cycle:
-            line, changes = sealed.line, sealed.changes
-            inherited = (
-                line.crowned and not line.files
-            )  # from another arm: not yet in its own files
-            if changes is not None or inherited:
-                line.files = self._write_model(line, changes, sealed.record.cycle)
-            norms = champion_norms(line.model) if line.crowned else None
-            records.append(sealed.record.model_copy(update={"model": line.files, "norms": norms}))
+        for pending in cycle:
+            arm, changes = pending.arm, pending.changes
+            # An arm that starts from another has a champion, but no files of its own yet.
+            if changes is not None or (arm.has_champion and not arm.files):
+                arm.files = self._write_model(arm, changes, pending.record.cycle)
+            norms = champion_norms(arm.model) if arm.has_champion else None
+            records.append(pending.record.model_copy(update={"model": arm.files, "norms": norms}))
         commit(self._store, records)
         for record in records:
-            self._clear_out(record)
+            self._delete_old_models(record)
         self.seconds = time.monotonic() - began
         return records
 
     def _write_model(
-        self, line: ArmState, changes: Changes | None, cycle: int
+        self, arm: ArmState, changes: Changes | None, cycle: int
     ) -> tuple[FileRef, ...]:
-        data = (
-            None if changes is None or needs_full(line.files) else save_delta(line.model, changes)
-        )
-        whole = data is None
-        data = save_model(line.model) if data is None else data
-        path = model_path(line.arm.name, cycle, delta=not whole)
+        data = None
+        if changes is not None and not needs_full(arm.files):
+            data = save_delta(arm.model, changes)
+        full = data is None
+        data = save_model(arm.model) if data is None else data
+        path = model_path(arm.name, cycle, delta=not full)
         self._store.create(path, data)
         file = FileRef(path, hashlib.sha256(data).hexdigest(), len(data))
-        return (file,) if whole else (*line.files, file)
+        return (file,) if full else (*arm.files, file)
 
-    def _clear_out(self, record: CycleRecord) -> None:
-        folder = f"models/{record.arm}"
-        kept = self._retention
-        names = self._store.names(folder)
+    def _delete_old_models(self, record: CycleRecord) -> None:
+        folder, kept = f"models/{record.arm}", self._retention
         used = {file.path for file in record.model}
+        names = self._store.names(folder)
         for name in expendable(names, record.cycle, kept.keep_last, kept.keep_every):
             if f"{folder}/{name}" not in used:
                 self._store.delete(f"{folder}/{name}")
 
 
 def needs_full(files: Sequence[FileRef]) -> bool:
-    """Whether the next model is written whole: once the deltas weigh as much as their base.
+    """Whether the next model is written in full: once the deltas are as large as their base.
 
-    So what is written, and what a resume reads, stays within twice what changes.
+    So the bytes written, and the bytes that a resume reads, stay within twice what changes.
     """
     if not files:
         return True
     base, *deltas = files
-    return len(deltas) >= MOST_DELTAS or sum(d.size for d in deltas) >= base.size
+    return len(deltas) >= MAX_DELTAS or sum(delta.size for delta in deltas) >= base.size

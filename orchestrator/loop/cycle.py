@@ -1,149 +1,166 @@
-"""The story of a cycle: chunk, working sets, instances, outcomes, champions, commit."""
+"""The story of a cycle: chunk, plan, training, selection, commit."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from orchestrator.config.schema import AdaptiveSampler, RunConfig
 from orchestrator.journal.record import CycleRecord
-from orchestrator.loop.arm_state import ArmState, Plan, begin_from
+from orchestrator.loop.arm_state import ArmState, Plan
 from orchestrator.loop.committer import Committer, PendingCommit
-from orchestrator.loop.prefetch import PreparedChunk
+from orchestrator.loop.prefetch import Prefetcher, PreparedChunk
 from orchestrator.pool.handle import GRACE_S
 from orchestrator.pool.messages import ArmResult
-from orchestrator.pool.pool import Pool
-from orchestrator.pool.progress import ArmProgress
+from orchestrator.pool.protocol import Pool
 from orchestrator.search.sampler import SearchState, draw, generator
 
-RESERVE = 0.05
-"""Of a deadline, the share that is left for the winner's way to the journal, at least."""
-RESERVES = 2.0
-"""The same in commits as long as the last."""
+RESERVED_SHARE = 0.05
+"""The share of a deadline that is kept free for the commit, at least."""
+RESERVED_COMMITS = 2.0
+"""The same, as a multiple of what the last commit took."""
 
 
 @dataclass(frozen=True)
-class Stage:
-    """What all cycles of a run are played on."""
+class Loop:
+    """What all cycles of a run share."""
 
     config: RunConfig
-    lines: Mapping[str, ArmState]
+    arms: Mapping[str, ArmState]
     pool: Pool
+    prefetcher: Prefetcher
     committer: Committer
-    run_hash: str
+    config_hash: str
     driver: str
-    """This process, told apart from any other that might write to the run."""
+    """Tells this process from any other that might write to the run."""
 
 
-def play(stage: Stage, fed: PreparedChunk, meanwhile: Callable[[], None]) -> list[CycleRecord]:
-    """Play one cycle, and leave it to be committed; returns the records of the cycle before.
+def run_cycle(loop: Loop, cycle: int) -> bool:
+    """Train one cycle and hand it over to the committer; False where there are no more chunks.
 
-    `meanwhile` begins what is to be done while actors train.
+    Committer and prefetcher work in threads of their own, and start once the actors are busy: no
+    actor waits for the driver.
     """
-    clock, started = time.monotonic(), datetime.now(UTC).isoformat(timespec="milliseconds")
-    lines = _taking_part(stage, fed.cycle)
-    plans = _plans(stage, lines, fed)
-    rounds = [_round(stage, line, plan, fed) for line, plan in plans.items() if plan]
-    planned = time.monotonic()
-    before: list[CycleRecord] = []
-    results, changes, trained = {}, {}, planned
-    for result in stage.pool.train(rounds, _deadline(stage, clock), meanwhile):
-        trained = time.monotonic()
-        before += stage.committer.wait()  # it still reads the models of the cycle before
-        line = stage.lines[result.arm]
-        line.learn(result)
-        plan = plans[line]
-        if result.tables is not None and plan is not None and fed.chunk is not None:
-            start = plan.working_set
-            changes[line] = line.take_over(fed.cycle, fed.chunk, start, result.tables)
-        results[line] = result
-    before += stage.committer.wait()
-    end = time.monotonic()
-    timings = {"feed": fed.seconds, "plan": planned - clock, "train": trained - planned,
-               "crown": end - trained, "cycle": end - clock}  # fmt: skip
-    sealed = [
-        PendingCommit(line, _draft(stage, fed, line, plan, results.get(line), started, timings),
-               changes.get(line))
-        for line, plan in plans.items()
-    ]  # fmt: skip
-    stage.committer.take(sealed)
-    return before
+    if not loop.prefetcher.is_ready(cycle):
+        loop.committer.finish()  # there is time for it: nothing to train on yet
+    prepared = loop.prefetcher.take(cycle)
+    if prepared is None:
+        return False
+    clock = _Clock(prepared.seconds)
+    arms = _arms_in(loop, cycle)
+    plans = _plan(loop, arms, prepared)
+    training = [loop.arms[name].progress(plan, loop.pool.share) for name, plan in plans.items()]
+    clock.planned()
+
+    loop.pool.start(training, _training_deadline(loop, clock.began))
+    loop.committer.start()  # the cycle before this one
+    loop.prefetcher.start(cycle + 1)
+
+    results, changes = {}, {}
+    for result in loop.pool.results():  # an arm's outcomes, its winner and the winner's rows
+        clock.trained()
+        loop.committer.finish()  # it reads the models, and they change now
+        results[result.arm] = result
+        changes[result.arm] = loop.arms[result.arm].adopt(plans[result.arm], result)
+
+    clock.adopted()
+    pending = []
+    for arm in arms:
+        record = _record(loop, prepared, clock, arm, plans.get(arm.name), results.get(arm.name))
+        pending.append(PendingCommit(arm, record, changes.get(arm.name)))
+    loop.committer.hand_over(pending)
+    return True
 
 
-def _deadline(stage: Stage, began: float) -> float | None:
+class _Clock:
+    """When a cycle began, and the seconds that its stages took."""
+
+    def __init__(self, feed_s: float) -> None:
+        self.started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.began = self._planned = self._trained = self._adopted = time.monotonic()
+        self._feed_s = feed_s
+
+    def planned(self) -> None:
+        """Actors can start."""
+        self._planned = self._trained = time.monotonic()
+
+    def trained(self) -> None:
+        """An arm is trained; the last one counts."""
+        self._trained = time.monotonic()
+
+    def adopted(self) -> None:
+        """The winners are the new champions."""
+        self._adopted = time.monotonic()
+
+    def timings(self) -> dict[str, float]:
+        """Seconds by stage, by the names of the journal."""
+        stages = {
+            "feed": self._feed_s,
+            "plan": self._planned - self.began,
+            "train": self._trained - self._planned,
+            "crown": self._adopted - self._trained,
+            "cycle": self._adopted - self.began,
+        }
+        return {name: round(seconds, 6) for name, seconds in stages.items()}
+
+
+def _training_deadline(loop: Loop, began: float) -> float | None:
     """When training must end, so that the champion is in the journal at the deadline."""
-    whole = stage.config.deadline_s
-    if whole is None:
+    budget_s = loop.config.deadline_s
+    if budget_s is None:
         return None
-    after = GRACE_S + max(RESERVE * whole, RESERVES * stage.committer.seconds)
-    return began + max(whole - after, whole / 2)
+    commit_s = max(RESERVED_SHARE * budget_s, RESERVED_COMMITS * loop.committer.seconds)
+    return began + max(budget_s - GRACE_S - commit_s, budget_s / 2)
 
 
-def _taking_part(stage: Stage, cycle: int) -> list[ArmState]:
-    """The arms of this cycle, in their order; one that begins now gets what it begins from."""
-    lines = [line for line in stage.lines.values() if line.arm.first_cycle <= cycle]
-    for line in lines:
-        start = line.arm.start_from
+def _arms_in(loop: Loop, cycle: int) -> list[ArmState]:
+    """The arms that take part in a cycle. One that starts from another gets its champion now."""
+    arms = [arm for arm in loop.arms.values() if arm.config.first_cycle <= cycle]
+    for arm in arms:
+        start = arm.config.start_from
         if start is not None and start.cycle == cycle:
-            begin_from(line, stage.lines[start.arm])
-    return lines
+            arm.start_from(loop.arms[start.arm])
+    return arms
 
 
-def _plans(
-    stage: Stage, lines: Sequence[ArmState], fed: PreparedChunk
-) -> dict[ArmState, Plan | None]:
-    """What each arm does, all from the same draws; None where there is nothing to train on."""
-    if fed.chunk is None:
-        return dict.fromkeys(lines)
-    config = stage.config
-    draws = draw(config, fed.cycle, generator(config.seed, fed.cycle))
-    leader = _leader(stage)
-    return {line: line.plan(fed.cycle, fed.chunk, draws, leader) for line in lines}
+def _plan(loop: Loop, arms: Sequence[ArmState], prepared: PreparedChunk) -> dict[str, Plan]:
+    """Each arm's plan by its name, all from the same draws; none where there are no events."""
+    if prepared.chunk is None:
+        return {}
+    draws = draw(loop.config, prepared.cycle, generator(loop.config.seed, prepared.cycle))
+    leader = _leader(loop)
+    return {arm.name: arm.plan(prepared, draws, leader) for arm in arms}
 
 
-def _leader(stage: Stage) -> SearchState | None:
-    sampler = stage.config.search.sampler
+def _leader(loop: Loop) -> SearchState | None:
+    sampler = loop.config.search.sampler
     follow = sampler.follow if isinstance(sampler, AdaptiveSampler) else None
-    return None if follow is None else stage.lines[follow].search
+    return None if follow is None else loop.arms[follow].search
 
 
-def _round(stage: Stage, line: ArmState, plan: Plan, fed: PreparedChunk) -> ArmProgress:
-    return ArmProgress(
-        line.arm.name,
-        fed.cycle,
-        plan.tasks,
-        fed.info.events,
-        line.pace,
-        chunk=fed.shared,
-        start=stage.pool.share(plan.working_set.tables),
-        serve=line.crowned,
-    )
-
-
-def _draft(
-    stage: Stage,
-    fed: PreparedChunk,
-    line: ArmState,
+def _record(
+    loop: Loop,
+    prepared: PreparedChunk,
+    clock: _Clock,
+    arm: ArmState,
     plan: Plan | None,
     result: ArmResult | None,
-    started: str,
-    timings: dict[str, float],
 ) -> CycleRecord:
-    """The record, but for the champion's files and norms."""
+    """An arm's record, except the champion's files and norms, which the commit adds."""
     return CycleRecord(
-        driver=stage.driver,
-        config_hash=stage.run_hash,
-        seed=stage.config.seed,
-        arm=line.arm.name,
-        cycle=fed.cycle,
-        started=started,
-        chunk=fed.info,
+        driver=loop.driver,
+        config_hash=loop.config_hash,
+        seed=loop.config.seed,
+        arm=arm.name,
+        cycle=prepared.cycle,
+        started=clock.started,
+        chunk=prepared.info,
         outcomes=result.outcomes if result else (),
         winner=result.winner if result else None,
         model=(),
         served_logloss=result.served if result else None,
         norms=None,
-        caution=plan.caution if plan else line.search.caution,
-        search=line.search,
-        timings={name: round(seconds, 6) for name, seconds in timings.items()},
+        caution=plan.caution if plan else arm.search.caution,
+        search=arm.search,
+        timings=clock.timings(),
     )

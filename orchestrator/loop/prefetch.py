@@ -1,35 +1,37 @@
-"""The stream, one chunk ahead: the next one is read and compiled while actors train on this."""
+"""Reads the stream one chunk ahead: the next chunk is compiled while actors train on this one."""
 
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
 from orchestrator.journal.record import ChunkInfo
-from orchestrator.sources.protocol import Source
+from orchestrator.sources.protocol import Events, Source
 from trainer.chunk import Chunk, compile_chunk
+from trainer.features import FeatureSpec
 
-LOOK_S = 0.2
+POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedChunk:
-    """A cycle's events. `chunk` is None where there are none; `shared` is it in the store."""
+    """A cycle's events. `chunk` is None where there are none; trainers read `shared`."""
 
     cycle: int
     info: ChunkInfo
     chunk: Chunk | None
     shared: Any
-    seconds: float
+    seconds: float = 0.0
+    """How long it took to read and prepare."""
 
 
 class Prefetcher:
-    """Prepares chunks in a thread of its own, each once, in order."""
+    """Prepares chunks in a thread of its own, each once and in order."""
 
     def __init__(
         self,
@@ -38,35 +40,33 @@ class Prefetcher:
         stop: threading.Event,
         cycles: int | None,
     ) -> None:
-        """`share` puts a chunk where actors read it; `cycles` is where the run ends."""
+        """`share` puts a chunk where trainers read it. The run ends before cycle `cycles`."""
         self._source, self._share, self._stop, self._cycles = source, share, stop, cycles
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
         self._next: tuple[int, Future[PreparedChunk | None]] | None = None
 
     def take(self, cycle: int) -> PreparedChunk | None:
-        """The events of a cycle; None where the stream ends, or `stop` is set first."""
-        future = self._begun(cycle)
-        while future is not None and not future.done():
-            if self._stop.is_set():
-                return None
-            wait([future], timeout=LOOK_S)
-        fed = None if future is None else future.result()
-        self._next = None
-        return fed
+        """The events of a cycle; None where the stream ends, or `stop` is set."""
+        future = self._started(cycle)
+        while future is not None and not self._stop.is_set():
+            if wait([future], timeout=POLL_S).done:
+                self._next = None
+                return future.result()
+        return None
 
-    def begin(self, cycle: int) -> None:
-        """Begin to prepare a cycle that will be asked for next."""
-        self._begun(cycle)
+    def start(self, cycle: int) -> None:
+        """Start to prepare the cycle that will be taken next."""
+        self._started(cycle)
 
     def is_ready(self, cycle: int) -> bool:
         """Whether `take` of this cycle would not wait."""
         return self._next is not None and self._next[0] == cycle and self._next[1].done()
 
     def close(self) -> None:
-        """End the thread; a chunk under way is dropped when it is done."""
+        """Stop the thread; a chunk that it works on is dropped when it is done."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _begun(self, cycle: int) -> Future[PreparedChunk | None] | None:
+    def _started(self, cycle: int) -> Future[PreparedChunk | None] | None:
         if self._cycles is not None and cycle >= self._cycles:
             return None
         if self._next is None or self._next[0] != cycle:
@@ -74,24 +74,32 @@ class Prefetcher:
         return self._next[1]
 
     def _prepare(self, cycle: int) -> PreparedChunk | None:
-        begin = time.perf_counter()
+        began = time.perf_counter()
         events = self._source.events(cycle)
         if events is None:
             return None
-        chunk = compile_chunk(events.table, self._source.spec) if len(events.table) else None
-        info = ChunkInfo(
-            origin=events.origin,
-            events=len(events.table),
-            clicks=int(chunk.click.sum()) if chunk else 0,
-            constant_logloss=float(chunk.constant_logloss) if chunk else 0.0,
-            set_aside=dict(events.set_aside),
-            newest=newest_event(events.table, self._source.spec.timestamp),
-        )
-        shared = None
-        if chunk is not None:
-            shared = self._share(chunk)
-            _ = chunk.user_keys.pairs, chunk.ad_keys.pairs  # made here rather than by the driver
-        return PreparedChunk(cycle, info, chunk, shared, time.perf_counter() - begin)
+        prepared = prepare_chunk(events, self._source.spec, self._share)
+        return replace(prepared, seconds=time.perf_counter() - began)
+
+
+def prepare_chunk(
+    events: Events, spec: FeatureSpec, share: Callable[[Chunk], Any]
+) -> PreparedChunk:
+    """Compile a cycle's events, and put the chunk where trainers read it."""
+    chunk = compile_chunk(events.table, spec) if len(events.table) else None
+    info = ChunkInfo(
+        origin=events.origin,
+        events=len(events.table),
+        clicks=int(chunk.click.sum()) if chunk else 0,
+        constant_logloss=float(chunk.constant_logloss) if chunk else 0.0,
+        set_aside=dict(events.set_aside),
+        newest=newest_event(events.table, spec.timestamp),
+    )
+    shared = None
+    if chunk is not None:
+        shared = share(chunk)
+        _ = chunk.user_keys.pairs, chunk.ad_keys.pairs  # computed here, not in the driver's thread
+    return PreparedChunk(events.cycle, info, chunk, shared)
 
 
 def newest_event(table: pa.Table, timestamp: str | None) -> str | None:

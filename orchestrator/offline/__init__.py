@@ -1,1 +1,1 @@
-"""Work on a finished or running run without Ray: replay, score, the search for k."""
+"""Work on a run without Ray: replay instances, score files, search for k."""

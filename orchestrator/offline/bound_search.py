@@ -1,4 +1,4 @@
-"""The search for k, where the bound is k * rho0: one setting, kept for some cycles, for each k."""
+"""The search for k, where the bound is rho = k * rho0: train one setting per k for some cycles."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,7 +20,7 @@ from trainer.sustain import sustain
 
 
 def middle_setting(config: RunConfig, arm: ArmConfig, bound: float) -> Setting:
-    """The setting in the middle of the arm's ranges, with rho = bound."""
+    """The middle of the arm's ranges, with rho = bound."""
     space = space_of(config, arm, bound)
     middle = {name: value_at(span, 0.5) for name, span in space.items()}
     return Setting(**middle | {"rho": bound})
@@ -32,9 +32,12 @@ def losses_by_k(
     spec: FeatureSpec,
     chunks: Sequence[Chunk],
     ks: Sequence[float],
-    told: Callable[[float], None],
+    on_done: Callable[[float], None],
 ) -> dict[float, list[float]]:
-    """The log-loss on every chunk of a line of models for each k; infinite where one diverged."""
+    """For each k, the log-loss on every chunk; infinite where the instance diverged.
+
+    `on_done` is called with each k when it is finished.
+    """
     made = model_config(config, spec)
     job = Job(spec, made.shape, config.model.tau)
     losses = {}
@@ -46,7 +49,7 @@ def losses_by_k(
             sums_kept=config.model.accumulators.decay, expire_after=config.model.expire_after,
         )  # fmt: skip
         losses[k] = [o.logloss if o.status is Status.RETAINED else np.inf for o in outcomes]
-        told(k)
+        on_done(k)
     return losses
 
 

@@ -1,4 +1,4 @@
-"""A replayed instance in words and numbers."""
+"""Print a replayed instance, as text or JSON."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -11,12 +11,12 @@ from orchestrator.watch.console import setting_text
 from trainer.trajectory import Crossing, Point
 
 BARS = "▁▂▃▄▅▆▇█"
-SHOWN = 5
-ROWS = 10
+MAX_CROSSINGS = 5
+MAX_ROWS = 10
 
 
 def as_json(replay: Replay) -> dict[str, Any]:
-    """For programs; numbers that are not finite are null."""
+    """The replay as JSON data; numbers that are not finite are null."""
     outcome = replace(replay.trajectory.outcome, instance=replay.recorded.instance)
     return {
         "arm": replay.arm,
@@ -29,32 +29,33 @@ def as_json(replay: Replay) -> dict[str, Any]:
 
 
 def lines(replay: Replay, tau: float) -> Iterator[str]:
-    """For people."""
-    outcome, way = replay.trajectory.outcome, replay.trajectory
+    """The replay as lines of text."""
+    outcome, trajectory = replay.trajectory.outcome, replay.trajectory
     head = f"cycle {replay.cycle}, {replay.arm}, instance {replay.recorded.instance}"
     yield f"{head}: {outcome.status} after {outcome.events_done:,} events"
     yield f"  {setting_text(outcome.setting)}"
     if outcome.reason:
         yield f"  {outcome.reason}"
+    recorded = replay.recorded
     yield {
         True: "  the same as recorded, bit for bit",
-        False: f"  NOT as recorded: {replay.recorded.status}, logloss {replay.recorded.logloss!r}",
-        None: f"  recorded as {replay.recorded.status}: {replay.recorded.reason}",
+        False: f"  NOT the same as recorded: {recorded.status}, logloss {recorded.logloss!r}",
+        None: f"  recorded as {recorded.status}: {recorded.reason}",
     }[replay.same]
-    yield f"largest |entry|, 0 to tau = {tau:g}: {_spark(way.points, tau)}"
+    yield f"largest |entry|, 0 to tau = {tau:g}: {_spark(trajectory.points, tau)}"
     yield "    events   largest |entry|   log-loss so far"
-    for point in _thinned(way.points):
+    for point in _thinned(trajectory.points):
         yield f"{point.events:>10,}   {point.max_inf:>15.4g}   {point.logloss:>15.5f}"
-    yield from _spread(way.crossings)
+    yield from _crossing_lines(trajectory.crossings)
 
 
-def _spread(crossings: tuple[Crossing, ...]) -> Iterator[str]:
+def _crossing_lines(crossings: tuple[Crossing, ...]) -> Iterator[str]:
     if not crossings:
-        yield "no vector came near tau"
+        yield "no vector came close to tau"
     for level, group in groupby(crossings, key=attrgetter("level")):
         found = list(group)
         yield f"{level:.1%} of tau: {len(found)} vectors"
-        for crossing in found[:SHOWN]:
+        for crossing in found[:MAX_CROSSINGS]:
             when = "from the start" if crossing.event < 0 else f"event {crossing.event:,}"
             value = crossing.value or "(missing)"
             yield f"    {when:<16} {crossing.feature}={value} ({crossing.norm:.4g})"
@@ -69,7 +70,7 @@ def _spark(points: tuple[Point, ...], tau: float) -> str:
 
 
 def _thinned(points: tuple[Point, ...]) -> list[Point]:
-    every = max(len(points) // ROWS, 1)
+    every = max(len(points) // MAX_ROWS, 1)
     return [*points[1:-1:every], points[-1]]
 
 

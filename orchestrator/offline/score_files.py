@@ -1,4 +1,4 @@
-"""The champion of a run on files of events."""
+"""Score files of events with the champion of a run."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,10 +10,10 @@ from divergence.errors import InputError
 from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import cycles_of, newest_committed, read_record
 from orchestrator.journal.models import model_config, read_model
-from orchestrator.journal.record import CycleRecord, DamagedError
-from orchestrator.sources.files.config import Column, Cut, FilesConfig, Reading
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import find_files
+from orchestrator.sources.files.reading import Column, Reading
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.store import Store
 from trainer.features import FeatureSpec
@@ -22,7 +22,7 @@ from trainer.scoring import score
 
 
 def champion_of(store: Store, config: RunConfig, arm: str, cycle: int | None) -> tuple[int, Model]:
-    """An arm's champion after a cycle (the newest, where none is named), and that cycle."""
+    """An arm's champion after a cycle (None: the newest), and the number of that cycle."""
     record = _record(store, config, arm, cycle)
     if not record.model:
         raise InputError(f"{store.uri}: {arm} has no champion after cycle {record.cycle}")
@@ -31,13 +31,13 @@ def champion_of(store: Store, config: RunConfig, arm: str, cycle: int | None) ->
 
 
 def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table]:
-    """The predicted click probability of every row of these files, in order, part by part.
+    """The predicted click probability of every row of these files, in order, a table per block.
 
-    The files are read and mapped as the run's own; neither labels nor times need be there. A row
-    that cannot be read has a null.
+    The files are read and mapped like those of the run. They need neither labels nor times. A row
+    that cannot be read gets a null.
     """
     spec = replace(model.config.spec, timestamp=None)
-    reading = _reading(config, spec, path)
+    reading = _without_label(config.source.reading, spec)
     decoder = Decoder(reading, spec)
     for file in find_files(path, reading.storage_options):
         for block in decoder.blocks(file):
@@ -67,14 +67,11 @@ def _record(store: Store, config: RunConfig, arm: str, cycle: int | None) -> Cyc
         raise InputError(f"--cycle {cycle}: {arm} has no such cycle in {store.uri}")
     try:
         return read_record(store, arm, cycle)
-    except DamagedError as fault:
-        raise InputError(f"{store.uri}/{fault}") from None
+    except CorruptError as error:
+        raise InputError(f"{store.uri}/{error}") from None
 
 
-def _reading(config: RunConfig, spec: FeatureSpec, path: str) -> Reading:
-    """How the run reads its files, with a label that need not be there."""
-    source = config.source
-    if not isinstance(source, Reading):
-        source = FilesConfig(path=path, cut=Cut(events=1))
-    columns = source.columns | {spec.label: Column(optional=True)}
-    return source.model_copy(update={"columns": columns})
+def _without_label(reading: Reading, spec: FeatureSpec) -> Reading:
+    """The same, but with an optional label."""
+    columns = reading.columns | {spec.label: Column(optional=True)}
+    return reading.model_copy(update={"columns": columns})

@@ -1,4 +1,4 @@
-"""What the driver asks of trainer processes, and the decisions about it: pure, without Ray."""
+"""What driver and trainer processes send each other, and the decisions about it: no Ray."""
 
 import math
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ from trainer.outcome import Outcome, Status
 from trainer.setting import Setting
 
 BATCH_S = 0.2
-"""How long a call should take: long against Ray's millisecond, short against a cycle."""
+"""How long a batch should take: long compared with Ray's millisecond, short with a cycle."""
 SLOWEST_S = 1e-4
-"""Seconds an event that nobody needs, for calls before anything has been measured."""
+"""Seconds for an event, more than any machine needs, before anything has been measured."""
 MARGIN = 10
-"""By how much a call may exceed what it should take before patience begins to run."""
+"""How many times its expected time a batch may take before patience starts to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One instance to be trained.
+    """One instance to train.
 
-    `tries` counts how often it was begun and lost. One that was lost in company begins again
-    alone, so that the next loss is its own.
+    `tries` counts how often it was started and lost. An instance that was lost together with
+    others is tried again alone, so that the next loss is its own.
     """
 
     instance: int
@@ -34,10 +34,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One call: instances of one arm, to be trained in `budget_s` seconds from its arrival.
+    """One call: instances of one arm, to train within `budget_s` seconds of its arrival.
 
-    `number` is its place among the orders of its process. `serve` asks for the log-loss of the
-    working set as it is, too.
+    `number` is its place among the batches of its actor. `serve` also asks for the log-loss of
+    the working set before training.
     """
 
     cycle: int
@@ -50,9 +50,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class BatchReply:
-    """What came of an order: outcomes, and for instances that raised, what they raised.
+    """The outcomes of a batch, and the errors of instances that raised.
 
-    Instances that the budget did not suffice for are late or not there.
+    Instances that did not fit into the budget are late or missing.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -72,39 +72,41 @@ class ArmResult:
 
 
 def batch_size(waiting: Sequence[Task], everywhere: int, actors: int, seconds: float | None) -> int:
-    """How many of the waiting tasks the next call takes.
+    """How many of the waiting tasks the next batch takes.
 
     As many as fit in BATCH_S, but at most half of an actor's share of what is waiting everywhere:
-    calls become shorter towards the end, so that all actors end at about the same time.
+    batches get shorter towards the end, so that all actors finish at about the same time.
     """
     if seconds is None or waiting[0].alone:
         return 1
-    company = next((i for i, task in enumerate(waiting) if task.alone), len(waiting))
+    together = next((i for i, task in enumerate(waiting) if task.alone), len(waiting))
     fair = math.ceil(everywhere / (2 * actors))
-    return max(1, min(fair, company, int(BATCH_S / max(seconds, 1e-9))))
+    return max(1, min(fair, together, int(BATCH_S / max(seconds, 1e-9))))
 
 
-def silence_s(tasks: int, seconds: float | None, events: int, patience_s: float) -> float:
-    """After how many seconds a call without an answer counts as hung."""
+def hang_limit_s(tasks: int, seconds: float | None, events: int, patience_s: float) -> float:
+    """After how many seconds without an answer a batch counts as hung."""
     each = SLOWEST_S * events if seconds is None else seconds
     return patience_s + MARGIN * tasks * each
 
 
-def after_loss(tasks: Sequence[Task], reason: str, tries: int) -> tuple[list[Task], list[Outcome]]:
-    """What becomes of tasks that were lost with their process: tried again, or given up.
+def retry_or_fail(
+    tasks: Sequence[Task], reason: str, tries: int
+) -> tuple[list[Task], list[Outcome]]:
+    """The tasks of a lost batch that are tried again, and the outcomes of those that have failed.
 
-    A loss in company is nobody's: it is not counted, and each begins again alone.
+    A loss of several tasks is not counted against any of them: each is tried again alone.
     """
     if len(tasks) > 1:
         return [replace(task, alone=True) for task in tasks], []
     task = replace(tasks[0], tries=tasks[0].tries + 1, alone=True)
     if task.tries < tries:
         return [task], []
-    return [], [lost(task, Status.FAILED, f"{reason}, in each of {task.tries} tries")]
+    return [], [without_result(task, Status.FAILED, f"{reason}, in each of {task.tries} tries")]
 
 
-def lost(task: Task, status: Status, reason: str) -> Outcome:
-    """The outcome of an instance that has nothing to show."""
+def without_result(task: Task, status: Status, reason: str) -> Outcome:
+    """The outcome of an instance that failed or is late."""
     return Outcome(
         instance=task.instance,
         setting=task.setting,

@@ -1,11 +1,18 @@
-"""One arm's instances in one cycle: which wait, which are done, who won. No Ray in here."""
+"""One arm's instances in one cycle: which wait, which are done, which leads. No Ray in here."""
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task, after_loss, lost
+from orchestrator.pool.messages import (
+    ArmResult,
+    Batch,
+    BatchReply,
+    Task,
+    retry_or_fail,
+    without_result,
+)
 from orchestrator.search.selection import select
 from trainer.kernel import Tables
 from trainer.outcome import Outcome, Status
@@ -15,12 +22,12 @@ SMOOTHING = 0.3
 
 @dataclass
 class Pace:
-    """Seconds that an arm's instances take for an event, as measured so far."""
+    """Seconds that an arm's instances take for an event, measured as they finish."""
 
     per_event_s: float | None = None
 
     def learn(self, outcome: Outcome) -> None:
-        """Take in what one instance took."""
+        """Update it with an instance that has finished."""
         if outcome.events_done == 0:
             return
         now = outcome.seconds / outcome.events_done
@@ -29,7 +36,7 @@ class Pace:
 
 
 class ArmProgress:
-    """The books of an arm's cycle. `chunk` and `start` are handed on as they are."""
+    """What is known of an arm's cycle. `chunk` and `start` are passed on to actors unseen."""
 
     def __init__(
         self,
@@ -46,7 +53,7 @@ class ArmProgress:
         self.name, self.cycle, self.events, self.pace = name, cycle, events, pace
         self.chunk, self.start = chunk, start
         self._serve = serve
-        """Whether the served log-loss is still to be asked for."""
+        """Whether a batch still has to ask for the served log-loss."""
         self._closing = False
         self.waiting = deque(tasks)
         self._tasks = {task.instance: task for task in tasks}
@@ -54,8 +61,8 @@ class ArmProgress:
         self._holders: dict[int, object] = {}
         self._served: float | None = None
         self._out = 0
-        self.asked: tuple[int, Any] | None = None
-        """Whose rows were asked for, and the answer to come."""
+        self.request: tuple[int, Any] | None = None
+        """The instance whose rows were requested, and the reference of the answer."""
 
     @property
     def unfinished(self) -> bool:
@@ -64,7 +71,7 @@ class ArmProgress:
 
     @property
     def nearly_done(self) -> bool:
-        """Whether all but one order has been answered: who leads now has as good as won."""
+        """Whether only one batch is still out: the instance that leads now will probably win."""
         return self._out == 1 and not self.waiting
 
     @property
@@ -75,87 +82,87 @@ class ArmProgress:
 
     @property
     def winner(self) -> int | None:
-        """The best of those that are done."""
+        """The best instance of those that are done."""
         return select(self._done.values())
 
     def holder(self) -> object:
-        """Who has the winner's rows."""
+        """The actor that has the winner's rows."""
         return None if self.winner is None else self._holders.get(self.winner)
 
-    def take(self, count: int, budget_s: float, number: int = 0) -> Batch:
-        """The next order. The first one asks for the served log-loss, too."""
+    def next_batch(self, count: int, budget_s: float, number: int = 0) -> Batch:
+        """The next batch. The first one asks for the served log-loss, too."""
         tasks = tuple(self.waiting.popleft() for _ in range(count))
         serve, self._serve = self._serve, False
         self._out += 1
         return Batch(self.cycle, self.name, tasks, budget_s, number, serve)
 
-    def shuns(self, actor: object) -> bool:
-        """Whether the next task was lost or raised in this actor."""
+    def avoids(self, actor: object) -> bool:
+        """Whether the next task was lost in this actor, or raised there."""
         return self.waiting[0].alone and self._holders.get(self.waiting[0].instance) is actor
 
-    def take_in(self, order: Batch, reply: BatchReply, holder: object, tries: int) -> None:
-        """Enter a reply. What it does not decide, though there was time, is lost."""
+    def record(self, batch: Batch, reply: BatchReply, holder: object, tries: int) -> None:
+        """Record a reply. An instance without an outcome, though there was time, is lost."""
         self._out -= 1
-        self._served = reply.served if order.serve else self._served
+        self._served = reply.served if batch.serve else self._served
         decided = {
             o.instance: o for o in reply.outcomes if self._closing or o.status is not Status.LATE
         }
-        for task in order.tasks:
+        for task in batch.tasks:
             self._holders[task.instance] = holder
             if task.instance in decided:
                 self._done[task.instance] = decided[task.instance]
                 self.pace.learn(decided[task.instance])
             elif task.instance in reply.raised:
                 self._lose([task], reply.raised[task.instance], tries)
-            elif len(order.tasks) == 1:
-                self._lose([task], f"not done in {order.budget_s:.3g} s", tries)
+            elif len(batch.tasks) == 1:
+                self._lose([task], f"not done in {batch.budget_s:.3g} s", tries)
             elif not self._closing:  # others may have used up its time
                 self._tasks[task.instance] = replace(task, alone=True)
                 self.waiting.append(self._tasks[task.instance])
 
-    def lose(self, order: Batch, reason: str, tries: int) -> None:
-        """The order's process is gone."""
+    def lose(self, batch: Batch, reason: str, tries: int) -> None:
+        """The batch is lost with its process."""
         self._out -= 1
-        self._serve = self._serve or order.serve
-        self._lose(order.tasks, reason, tries)
+        self._serve = self._serve or batch.serve
+        self._lose(batch.tasks, reason, tries)
 
-    def put_back(self, order: Batch) -> None:
-        """The order's process is gone before it began with it."""
+    def put_back(self, batch: Batch) -> None:
+        """The batch is lost with its process, which had not started it."""
         self._out -= 1
-        self._serve = self._serve or order.serve
+        self._serve = self._serve or batch.serve
         if not self._closing:
-            self.waiting.extendleft(reversed(order.tasks))
+            self.waiting.extendleft(reversed(batch.tasks))
 
     def lose_winner(self, tries: int, again: bool) -> None:
-        """The winner's rows are gone: it is trained again, or given up where there is no time."""
-        winner, self.asked = self.winner, None
+        """The winner's rows are lost: train it again, or fail it where there is no time."""
+        winner, self.request = self.winner, None
         if winner is not None:
             del self._done[winner]
             task = self._tasks[winner]
             self._lose([task], "its process ended with the trained rows", tries if again else 1)
 
     def close(self) -> None:
-        """The deadline has come: nothing more is given out or tried again."""
+        """The deadline has passed: dispatch nothing more and retry nothing."""
         self._closing = True
         self.waiting.clear()
 
-    def end(self) -> None:
-        """What has no outcome after the deadline is late."""
+    def mark_late(self) -> None:
+        """Instances without an outcome after the deadline are late."""
         for task in self._tasks.values():
             if task.instance not in self._done:
-                self._done[task.instance] = lost(
+                self._done[task.instance] = without_result(
                     task, Status.LATE, "the cycle's deadline came first"
                 )
 
     def result(self, tables: Tables | None) -> ArmResult:
-        """The whole, once nothing is unfinished."""
+        """The result, once every instance has an outcome."""
         outcomes = tuple(self._done[i] for i in sorted(self._done))
         return ArmResult(self.name, outcomes, self.winner, tables, self._served)
 
     def _lose(self, tasks: Sequence[Task], reason: str, tries: int) -> None:
         if self._closing and tries > 1:
             return
-        again, given_up = after_loss(tasks, reason, tries)
+        again, failed = retry_or_fail(tasks, reason, tries)
         self._tasks |= {task.instance: task for task in again}
         self.waiting.extend(again)
-        self._done |= {outcome.instance: outcome for outcome in given_up}
+        self._done |= {outcome.instance: outcome for outcome in failed}

@@ -1,19 +1,29 @@
-"""The environment of a Ray of our own, to be set before Ray is imported (it is not here)."""
+"""Which Ray to use, and the environment of a local one. Ray is not imported here: it reads its
+environment when it is."""
 
 import os
+from dataclasses import dataclass
 
-UNHEARD = "RAY_IGNORE_UNHANDLED_ERRORS"
-"""Ray reports answers that nobody has looked at. Rows asked for ahead may not be needed."""
+IGNORE_UNREAD = "RAY_IGNORE_UNHANDLED_ERRORS"
+"""Ray reports errors in answers that nobody reads. Rows requested ahead may not be needed."""
 QUIET = {
-    UNHEARD: "1",
+    IGNORE_UNREAD: "1",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_AUTH_MODE": "token",  # said on purpose: others on this machine cannot send it work
+    "RAY_AUTH_MODE": "token",  # set explicitly: other users of this machine cannot send it work
     "RAY_worker_niceness": "0",  # training is the work itself; Ray's 15 is for the background
 }
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running Ray cluster, and whether to send it this code."""
+
+    address: str
+    ship: bool = False
+
+
 def local_environment() -> None:
-    """Quiet, with a token, and one thread in each process; what the user has set stays."""
+    """Quiet, with a token, one thread per process. Variables that the user has set stay."""
     for name, value in (QUIET | dict.fromkeys(THREADS, "1")).items():
         os.environ.setdefault(name, value)

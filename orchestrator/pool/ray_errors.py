@@ -1,4 +1,4 @@
-"""What Ray's errors mean to us."""
+"""Ray's errors, classified and in one line."""
 
 import re
 
@@ -10,8 +10,8 @@ def node_is_lost(error: RayError) -> bool:
     return isinstance(error, ActorUnavailableError) or "node has died" in str(error)
 
 
-def told(error: Exception) -> str:
-    """What Ray says in one line: the first, or of an error in an actor's creation the last."""
+def first_line(error: Exception) -> str:
+    """Ray's message in one line: its first, or its last where an actor's creation failed."""
     lines = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().splitlines() or [""]
     line = lines[-1] if "creation task" in lines[0] else lines[0]
     return f"{type(error).__name__}: {line.strip()}"

@@ -1,4 +1,4 @@
-"""Ray: one of our own on this machine, or a cluster that is there.
+"""Start a local Ray, or connect to a running cluster.
 
 Ray reads some of its settings when it is imported: call `local_environment` before that.
 """
@@ -10,67 +10,58 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 
 import ray
 from ray.exceptions import RayError
 
 from divergence.errors import InputError, one_line
-from orchestrator.pool.ray_env import UNHEARD
+from orchestrator.pool.ray_env import IGNORE_UNREAD, Cluster
 
 ANSWER_S = 10.0
 ROOT, PACKAGES = Path(__file__).parents[2], ("divergence", "trainer", "orchestrator")
 
 
-def cores() -> int:
+def local_cores() -> int:
     """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A Ray that is up, and whether its nodes are to be sent this code."""
-
-    address: str
-    ship: bool = False
-
-
 @contextmanager
 def started_ray(
     cluster: Cluster | None, actors: int | None, verbose: bool
 ) -> Iterator[Callable[[], int]]:
-    """Connect to a cluster, or start a Ray of our own for so many actors.
+    """Connect to a cluster, or start a local Ray for so many actors.
 
-    Gives a function that says how many actors there should be now: as many as were asked for, else
-    as there are cores, which on a cluster come and go. A Ray of our own ends with the block. One
-    that this process has already stays as it is.
+    Gives a function that says how many actors there should be now: `actors`, or one for each core,
+    which on a cluster come and go. A local Ray stops at the end of the block. A Ray that this
+    process is connected to already is used and left running.
     """
     if ray.is_initialized():
-        yield lambda: actors or room()
+        yield lambda: actors or cluster_cores()
         return
     if cluster is not None:
         _connect(cluster, verbose)
     else:
-        _start(actors or cores(), verbose)
+        _start(actors or local_cores(), verbose)
     try:
-        yield lambda: actors or room()
+        yield lambda: actors or cluster_cores()
     finally:
         ray.shutdown()
 
 
-def room() -> int:
-    """The cores of all nodes that are there."""
+def cluster_cores() -> int:
+    """The cores of all nodes that are up."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return max(int(resources.get("CPU", 1)), 1)
 
 
 def _connect(cluster: Cluster, verbose: bool) -> None:
-    os.environ.setdefault(UNHEARD, "1")
+    os.environ.setdefault(IGNORE_UNREAD, "1")
     try:
-        _must_answer(cluster.address)
+        _check_reachable(cluster.address)
         with _code() if cluster.ship else nullcontext() as code:
             ray.init(
                 address=cluster.address,
@@ -80,19 +71,19 @@ def _connect(cluster: Cluster, verbose: bool) -> None:
             )
     except (ConnectionError, RuntimeError, ValueError, OSError, RayError) as error:
         raise InputError(
-            f"--address {cluster.address}: no Ray cluster answers there: "
+            f"--address {cluster.address}: cannot connect to a Ray cluster: "
             f"{_first_sentence(error)}{_hint(error)}"
         ) from None
 
 
 def _hint(error: Exception) -> str:
-    """What may be wrong where somebody answers, but not to us."""
+    """What may be wrong where something answers, but not as expected."""
     nobody = "Could not find" in str(error) or (isinstance(error, OSError) and error.errno)
     if nobody:
         return ""
     if os.environ.get("RAY_AUTH_MODE") == "token":
-        return ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?"
-    return ": does it ask for a token (RAY_AUTH_MODE=token)?"
+        return ": is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) the cluster's?"
+    return ": does the cluster need a token (RAY_AUTH_MODE=token)?"
 
 
 def _first_sentence(error: Exception) -> str:
@@ -101,7 +92,7 @@ def _first_sentence(error: Exception) -> str:
 
 @contextmanager
 def _code() -> Iterator[str]:
-    """Our packages side by side in a folder, and nothing else: that is what travels."""
+    """A folder with our packages and nothing else: what is sent to the cluster."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         for package in PACKAGES:
             source, target = ROOT / package, Path(folder) / package
@@ -109,8 +100,8 @@ def _code() -> Iterator[str]:
         yield folder
 
 
-def _must_answer(address: str) -> None:
-    """Ray itself asks for half a minute before it says that nobody is there."""
+def _check_reachable(address: str) -> None:
+    """Fail fast: Ray itself retries for half a minute before it gives up."""
     host, _, port = address.rpartition(":")
     if "://" not in address and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
@@ -127,8 +118,8 @@ def _start(actors: int, verbose: bool) -> None:
             _node_ip_address="127.0.0.1",
         )
     except Exception as error:  # Ray raises plain ones here
-        told = str(error).strip().splitlines() or [repr(error)]
-        raise InputError(f"Ray does not start on this machine: {told[0]}") from error
+        lines = str(error).strip().splitlines() or [repr(error)]
+        raise InputError(f"Ray does not start on this machine: {lines[0]}") from error
     finally:
         os.umask(mask)
 

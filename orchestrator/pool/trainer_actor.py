@@ -1,4 +1,4 @@
-"""A trainer process. It knows no config and no journal: orders in, replies out.
+"""A trainer process. It knows no config and no journal: batches in, replies out.
 
 The best trained rows of each arm stay here until the next cycle; only the winner's are fetched.
 """
@@ -22,30 +22,30 @@ from trainer.scoring import log_loss, predict, warm_up_predict
 
 
 class NotHeldError(Exception):
-    """This process does not hold what was asked for: it is another than was thought."""
+    """This process does not have the chunk of a batch: the driver took it for another."""
 
 
 @dataclass(slots=True)
-class _Bench:
-    """One arm's cycle: what it trains on, and the best so far, which lives in `room`."""
+class _ArmWork:
+    """One arm's cycle: its data, and the best instance so far, whose rows live in `buffers`."""
 
     cycle: int
     chunk: Chunk
     start: Tables
-    room: Buffers
+    buffers: Buffers
     best: Outcome | None = None
     tables: Tables | None = None
 
 
 class TrainerActor:
-    """Trains instances one after the other. Made into an actor by the pool."""
+    """Trains instances one after the other. The pool makes it a Ray actor."""
 
     def __init__(self, job: Job, rules: Sequence[Rule]) -> None:
         """Compile or load the kernels of these rules, so that no cycle waits for them."""
         pa.set_cpu_count(1)
         self.job = job
-        self.benches: dict[str, _Bench] = {}
-        self.turn, self.number = threading.Condition(), 0
+        self.arms: dict[str, _ArmWork] = {}
+        self.turn, self.batches_done = threading.Condition(), 0
         self.swapping = threading.Lock()
         self.spare = Buffers()
         for rule in rules:
@@ -57,37 +57,38 @@ class TrainerActor:
         return os.getpid()
 
     def train(
-        self, order: Batch, chunk: Chunk | None = None, start: Tables | None = None
+        self, batch: Batch, chunk: Chunk | None = None, start: Tables | None = None
     ) -> BatchReply:
-        """Train an order's instances, once the order before it is done.
+        """Train a batch, once the batch before it is done.
 
-        Chunk and rows come with an arm's first orders of a cycle.
+        Chunk and rows come with an arm's first batches of a cycle.
         """
-        end = time.monotonic() + order.budget_s
+        end = time.monotonic() + batch.budget_s
         with self.turn:
-            # Calls may overtake one another on their way. A wait without end ends with the process.
-            self.turn.wait_for(lambda: self.number == order.number)
+            # Calls may overtake one another on their way. An endless wait ends with the process.
+            self.turn.wait_for(lambda: self.batches_done == batch.number)
             try:
-                return self._train(order, self._bench(order.cycle, order.arm, chunk, start), end)
+                work = self._work(batch.cycle, batch.arm, chunk, start)
+                return self._train(batch, work, end)
             finally:
-                self.number += 1
+                self.batches_done += 1
                 self.turn.notify_all()
 
-    def _train(self, order: Batch, bench: _Bench, end: float) -> BatchReply:
-        served = self._serve(bench) if order.serve else None
+    def _train(self, batch: Batch, work: _ArmWork, end: float) -> BatchReply:
+        served = self._served_logloss(work) if batch.serve else None
         outcomes, raised = [], {}
-        for task in order.tasks:
+        for task in batch.tasks:
             if time.monotonic() >= end:
                 break
             try:
-                trained = self.train_one(bench.chunk, bench.start, task, end)
-                outcomes.append(self._keep(bench, trained))
-            except Exception as error:  # whatever it is: it is this instance's, and is told
+                trained = self.train_one(work.chunk, work.start, task, end)
+                outcomes.append(self._keep_if_best(work, trained))
+            except Exception as error:  # whatever it is: this instance fails, with the reason
                 raised[task.instance] = f"{type(error).__name__}: {error}"
         return BatchReply(tuple(outcomes), raised, served)
 
     def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
-        """One instance, in `spare`."""
+        """Train one instance in the spare buffers."""
         trained = train(
             self.job,
             chunk,
@@ -101,41 +102,42 @@ class TrainerActor:
         return replace(trained, outcome=replace(trained.outcome, tries=task.tries + 1))
 
     def export(self, cycle: int, arm: str, instance: int) -> Tables | None:
-        """The rows of this very instance, while others are trained; None where they are gone."""
-        bench = self.benches.get(arm)
-        if bench is None or bench.cycle != cycle:
+        """A copy of this instance's rows, also while others are trained; None where it is not the
+        best one here."""
+        work = self.arms.get(arm)
+        if work is None or work.cycle != cycle:
             return None
         with self.swapping:
-            if bench.best is None or bench.best.instance != instance or bench.tables is None:
+            if work.best is None or work.best.instance != instance or work.tables is None:
                 return None
-            return Buffers().copy_of(bench.tables)
+            return Buffers().copy_of(work.tables)
 
-    def _bench(
+    def _work(
         self, cycle: int, arm: str, chunk: Chunk | None = None, start: Tables | None = None
-    ) -> _Bench:
-        """The arm's bench of this cycle, made new where it is of another and can be."""
-        bench = self.benches.get(arm)
-        if bench is not None and bench.cycle == cycle:
-            return bench
+    ) -> _ArmWork:
+        """The arm's work of this cycle, made from chunk and rows if it is new."""
+        work = self.arms.get(arm)
+        if work is not None and work.cycle == cycle:
+            return work
         if chunk is None or start is None:
-            raise NotHeldError(f"cycle {cycle}, arm {arm}: not begun here")
-        room = Buffers() if bench is None else bench.room
-        self.benches[arm] = _Bench(cycle, chunk, start, room)
-        return self.benches[arm]
+            raise NotHeldError(f"cycle {cycle}, arm {arm}: not started here")
+        buffers = Buffers() if work is None else work.buffers
+        self.arms[arm] = _ArmWork(cycle, chunk, start, buffers)
+        return self.arms[arm]
 
-    def _keep(self, bench: _Bench, trained: Trained) -> Outcome:
-        """Swap the room of the best with the spare one, rather than copy the rows."""
+    def _keep_if_best(self, work: _ArmWork, trained: Trained) -> Outcome:
+        """Swap the best one's buffers with the spare ones instead of copying rows."""
         outcome = trained.outcome
-        standing = outcome.status is Status.RETAINED and math.isfinite(outcome.logloss)
-        if standing and (bench.best is None or _rank(outcome) < _rank(bench.best)):
+        valid = outcome.status is Status.RETAINED and math.isfinite(outcome.logloss)
+        if valid and (work.best is None or _rank(outcome) < _rank(work.best)):
             with self.swapping:
-                bench.best, bench.tables = outcome, trained.tables
-                bench.room, self.spare = self.spare, bench.room
+                work.best, work.tables = outcome, trained.tables
+                work.buffers, self.spare = self.spare, work.buffers
         return outcome
 
-    def _serve(self, bench: _Bench) -> float:
-        logits = predict(self.job.shape, bench.chunk, bench.start, self.spare)
-        return log_loss(logits, bench.chunk.click)
+    def _served_logloss(self, work: _ArmWork) -> float:
+        logits = predict(self.job.shape, work.chunk, work.start, self.spare)
+        return log_loss(logits, work.chunk.click)
 
 
 def _rank(outcome: Outcome) -> tuple[float, int]:

@@ -1,1 +1,1 @@
-"""The champion, given to whoever serves it: a place that versions are written to, and followers."""
+"""Publish champions as numbered versions in a place that serving processes follow."""

@@ -1,90 +1,69 @@
-"""Publishing beside a run: in a thread of its own, so that a slow place holds nothing up.
+"""Publishing beside a run, in a thread of its own: a slow place delays nothing.
 
-Whatever goes wrong is told, and the next champion is tried again: training goes on.
+A champion that cannot be published is reported, and the next one is tried: training continues.
 """
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from types import TracebackType
 
 from divergence.errors import InputError
-from orchestrator.config.schema import RunConfig
+from orchestrator.config.schema import PublishConfig, RunConfig
 from orchestrator.journal.record import CycleRecord
 from orchestrator.publish.publisher import Publisher
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
-from orchestrator.watch.console import View
 
 LAST_S = 120.0
 """How long a run that ends waits for its last champion to be published."""
 
 
-def publishing(view: View, config: RunConfig, run: Store, committed: Iterable[CycleRecord]) -> View:
-    """A view that publishes what it is shown, where the config says so; else the view itself.
-
-    `committed` are the newest records so far: the run may have died before it published them.
-    """
-    terms = config.publish
-    if terms is None:
-        return view
+def open_publisher(config: RunConfig, terms: PublishConfig, run: Store) -> Publisher:
+    """The publisher of a run's champions; InputError where its place cannot be used."""
     try:
-        publisher = Publisher(config, run, open_store(terms.to), terms)
+        return Publisher(config, run, open_store(terms.to), terms)
     except OSError as error:
         raise InputError(f"publish.to: {terms.to}: cannot be read: {error}") from None
-    return PublishingView(view, publisher, committed)
 
 
-class PublishingView:
-    """Shows committed cycles, and publishes the newest champion among them."""
+class BackgroundPublisher(AbstractContextManager["BackgroundPublisher"]):
+    """Publishes the newest champion among those that it is offered."""
 
-    def __init__(
-        self, view: View, publisher: Publisher, committed: Iterable[CycleRecord] = ()
-    ) -> None:
-        self._view, self._publisher, self._committed = view, publisher, committed
+    def __init__(self, publisher: Publisher, say: Callable[[str], None]) -> None:
+        """`say` shows a message; it is called in the caller's thread only."""
+        self._publisher, self._say = publisher, say
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="publish")
         self._lock = threading.Lock()
         self._next: CycleRecord | None = None
         self._last: Future[None] | None = None
         self._messages: deque[str] = deque()
 
-    def __enter__(self) -> "PublishingView":
-        """Begin with what is committed already."""
-        self._view.__enter__()
-        self._offer(self._committed)
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        trace: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
-        """Wait for the last champion, for a while; not where the user stops at once."""
-        patience = 0.0 if isinstance(error, KeyboardInterrupt) else LAST_S
-        if self._last is not None and not wait([self._last], patience).done:
-            self._messages.append(f"not published within {patience:g} s: the last champion")
+        """Wait a while for the last champion; not where the user stops at once."""
+        patience_s = 0.0 if isinstance(error, KeyboardInterrupt) else LAST_S
+        if self._last is not None and not wait([self._last], patience_s).done:
+            self._messages.append(f"the last champion was not published within {patience_s:g} s")
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._tell()
-        self._view.__exit__(kind, error, trace)
+        self._show_messages()
 
-    def show(self, records: Sequence[CycleRecord]) -> None:
-        """Show the cycle, and have its champion published."""
-        self._view.show(records)
-        self._offer(records)
-        self._tell()
+    def offer(self, records: Iterable[CycleRecord]) -> None:
+        """Publish the champion of a committed cycle.
 
-    def say(self, message: str) -> None:
-        """Say it."""
-        self._view.say(message)
-
-    def _offer(self, records: Iterable[CycleRecord]) -> None:
-        """One that is not published yet when the next comes is overtaken by it."""
+        One that is not published yet when the next is offered is skipped.
+        """
         for record in (r for r in records if r.arm == self._publisher.arm):
             with self._lock:
                 self._next = record
             self._last = self._thread.submit(self._publish)
+        self._show_messages()
 
     def _publish(self) -> None:
         with self._lock:
@@ -93,11 +72,10 @@ class PublishingView:
             return
         try:
             self._publisher.publish(record)
-        except Exception as error:  # whatever it is: it is the place's, and must not end the run
-            told = " ".join(str(error).split()) or type(error).__name__
-            self._messages.append(f"cycle {record.cycle} is not published: {told}")
+        except Exception as error:  # whatever the place does, the run continues
+            reason = " ".join(str(error).split()) or type(error).__name__
+            self._messages.append(f"cycle {record.cycle} was not published: {reason}")
 
-    def _tell(self) -> None:
-        """In the thread of the view: views are not made for two."""
+    def _show_messages(self) -> None:
         while self._messages:
-            self._view.say(self._messages.popleft())
+            self._say(self._messages.popleft())

@@ -1,4 +1,4 @@
-"""Where served models come from: a published place, or straight from a run's folder."""
+"""Where served models come from: a published place, or a run folder."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -6,24 +6,24 @@ from typing import Protocol
 from divergence.errors import InputError
 from orchestrator.config.schema import published_arm
 from orchestrator.journal.journal import cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.journal.run_folder import CONFIG, run_config
-from orchestrator.publish.place import Version, newest_first, numbers
-from orchestrator.publish.publisher import champion_cycle, check_sound
+from orchestrator.publish.place import Version, newest_first, version_numbers
+from orchestrator.publish.publisher import champion_cycle, check_within_bounds
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
 
-LOOK_BACK = 8
-"""Cycles of a run that are looked at where the newest are torn."""
+MAX_CYCLES_BACK = 8
+"""How many of the newest cycles of a run are tried if some are corrupt."""
 
 
 class Origin(Protocol):
-    """Versions of a model that follow one another."""
+    """A sequence of versions of a model."""
 
     store: Store
 
-    def newer(self, number: int) -> Iterator[Version | DamagedError]:
-        """Those above a number, newest first; in the place of a damaged one, what is wrong."""
+    def newer(self, number: int) -> Iterator[Version | CorruptError]:
+        """The versions above a number, newest first; a corrupt one gives its error instead."""
         ...
 
 
@@ -33,8 +33,8 @@ class PlaceOrigin:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def newer(self, number: int) -> Iterator[Version | DamagedError]:
-        """Those above a number, newest first."""
+    def newer(self, number: int) -> Iterator[Version | CorruptError]:
+        """The versions above a number, newest first."""
         return newest_first(self.store, number)
 
 
@@ -42,7 +42,7 @@ class RunOrigin:
     """A run's committed champions of one arm; a version's number is its cycle."""
 
     def __init__(self, store: Store, arm: str | None) -> None:
-        """The arm's name is checked; None: the one that the run publishes, else its first."""
+        """InputError if there is no such arm. None: the arm that is published by default."""
         config = run_config(store)
         names = [a.name for a in config.arms]
         if arm is not None and arm not in names:
@@ -50,17 +50,17 @@ class RunOrigin:
         self.store, self.arm = store, arm or published_arm(config)
         self._tau = config.model.tau
 
-    def newer(self, number: int) -> Iterator[Version | DamagedError]:
-        """Those above a number, newest first."""
+    def newer(self, number: int) -> Iterator[Version | CorruptError]:
+        """The versions above a number, newest first."""
         cycles = [cycle for cycle in cycles_of(self.store, self.arm) if cycle > number]
-        for cycle in reversed(cycles[-LOOK_BACK:]):
+        for cycle in reversed(cycles[-MAX_CYCLES_BACK:]):
             try:
                 record = read_record(self.store, self.arm, cycle)
                 if record.model:
-                    check_sound(record, self._tau)
+                    check_within_bounds(record, self._tau)
                     yield self._version(record)
-            except (DamagedError, InputError) as fault:
-                yield DamagedError(str(fault))
+            except (CorruptError, InputError) as error:
+                yield CorruptError(str(error))
 
     def _version(self, record: CycleRecord) -> Version:
         line = f"{record.config_hash[:16]}/{self.arm}"
@@ -68,15 +68,17 @@ class RunOrigin:
 
 
 def open_origin(uri: str, arm: str | None = None) -> Origin:
-    """What is at this path or URI: a published place or a run."""
+    """Open the published place or the run at a path or URI."""
     store = open_store(uri)
     if CONFIG in store.names(""):
         return RunOrigin(store, arm)
-    if not numbers(store):
+    if not version_numbers(store):
         raise InputError(
-            f"{uri}: is neither a run (it has no {CONFIG}) nor a published place (it has no "
-            "versions yet)"
+            f"{uri}: neither a run folder (it has no {CONFIG}) nor a published place (it has no "
+            "versions)"
         )
     if arm is not None:
-        raise InputError(f"--arm {arm}: {uri} is a published place, which holds one arm alone")
+        raise InputError(
+            f"--arm {arm}: {uri} is a published place, which holds a single arm: omit --arm"
+        )
     return PlaceOrigin(store)

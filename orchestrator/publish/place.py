@@ -1,10 +1,11 @@
 """A published place: a folder or object-store URI that serving processes follow.
 
-    versions/NNNNNNNN.json                       which files the version is made of, sealed
+    versions/NNNNNNNN.json                       the files of the version, checksummed
     models/cycle-NNNNNN[.delta]-SHA.safetensors  full models and deltas, each written once
 
-A version is written last and in one step, so that a reader sees it whole or not at all. Versions
-count up by one: of two publishers, one is refused. Nothing is ever replaced.
+A version is written after its files and in one step, so that a reader sees a complete version or
+none. Numbers increase by one: if two publishers write the same number, the second is refused. Files
+are never replaced.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.journal.record import FileRef
-from orchestrator.storage.checksummed import DamagedError, dumps, loads
+from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 
 SCHEMA = 1
@@ -25,55 +26,55 @@ class Version:
 
     number: int
     line: str
-    """Whose champion it is: the run's config and seed, hashed, and the arm."""
+    """Which run and arm it comes from: a hash of the config and seed, and the arm's name."""
     cycle: int
-    """The cycle that it was trained in."""
+    """The cycle in which it was trained."""
     published: str
     """UTC, ISO 8601."""
     files: tuple[FileRef, ...]
-    """A full model, then the deltas on it in order, each on the cycle that it names."""
+    """A full model, then its deltas in order, each relative to the file before it."""
 
 
 def version_path(number: int) -> str:
-    """Where a version stands."""
+    """The path of a version."""
     return f"versions/{number:08d}.json"
 
 
-def numbers(store: Store) -> list[int]:
-    """The versions that are there, whole or not, oldest first."""
+def version_numbers(store: Store) -> list[int]:
+    """The numbers of all versions, valid or not, oldest first."""
     names = (name.removesuffix(".json") for name in store.names("versions"))
     return sorted(int(name) for name in names if name.isdecimal())
 
 
 def write_version(store: Store, version: Version) -> None:
-    """Publish: from now on this is the newest. Its files are there already."""
+    """Make this the newest version. Its files must exist already."""
     store.create(version_path(version.number), dumps({"schema": SCHEMA} | asdict(version)))
 
 
 def read_version(store: Store, number: int) -> Version:
-    """A version; DamagedError where it is gone, torn or altered."""
+    """Read a version; CorruptError if it is missing or corrupt."""
     path = version_path(number)
     try:
         body = loads(read(store, path), f"{store.uri}/{path}")
     except FileNotFoundError:
-        raise DamagedError(f"{store.uri}/{path}: missing") from None
+        raise CorruptError(f"{store.uri}/{path}: missing") from None
     version = _version(body, f"{store.uri}/{path}")
     if version.number != number:
-        raise DamagedError(f"{store.uri}/{path}: holds version {version.number}")
+        raise CorruptError(f"{store.uri}/{path}: holds version {version.number}")
     return version
 
 
-def newest_first(store: Store, above: int = -1) -> Iterator[Version | DamagedError]:
-    """The versions above a number; in the place of a damaged one, what is wrong with it."""
-    for number in reversed([n for n in numbers(store) if n > above]):
+def newest_first(store: Store, above: int = -1) -> Iterator[Version | CorruptError]:
+    """The versions above a number, newest first; a corrupt one gives its error instead."""
+    for number in reversed([n for n in version_numbers(store) if n > above]):
         try:
             yield read_version(store, number)
-        except DamagedError as fault:
-            yield fault
+        except CorruptError as error:
+            yield error
 
 
 def newest_version(store: Store) -> Version | None:
-    """The newest version that is whole; None where there is none."""
+    """The newest valid version; None if there is none."""
     found = (entry for entry in newest_first(store) if isinstance(entry, Version))
     return next(found, None)
 
@@ -82,12 +83,12 @@ def _version(body: Any, name: str) -> Version:
     schema = body.get("schema") if isinstance(body, dict) else None
     if schema != SCHEMA:
         raise InputError(
-            f"{name}: schema must be {SCHEMA}, but is {schema}: use the Holdfast that wrote it, "
-            "or a newer"
+            f"{name}: schema must be {SCHEMA}, but is {schema}: use the version of "
+            "Holdfast that wrote it, or a newer one"
         )
     try:
         fields = {key: value for key, value in body.items() if key != "schema"}
         files = tuple(FileRef(**file) for file in fields.pop("files"))
         return Version(**fields, files=files)
     except (TypeError, KeyError):
-        raise DamagedError(f"{name}: is no version of a model") from None
+        raise CorruptError(f"{name}: not a valid version file") from None

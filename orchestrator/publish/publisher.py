@@ -1,8 +1,7 @@
-"""From a committed cycle to a published version.
+"""Publish the champion of a committed cycle as a version.
 
-Published is only what can be answered for: a champion that was retained, whose every entry lies
-within tau, whose files have the bytes that the journal vouches for, and that is newer than what is
-there.
+A champion is published only if it was retained, every entry of its vectors is below tau, its files
+match their checksums in the journal, and it is newer than the newest version.
 """
 
 import hashlib
@@ -19,12 +18,12 @@ from orchestrator.config.schema import (
     published_arm,
 )
 from orchestrator.journal.models import model_config, read_model
-from orchestrator.journal.record import CycleRecord, DamagedError, FileRef
+from orchestrator.journal.record import CorruptError, CycleRecord, FileRef
 from orchestrator.publish.place import (
     Version,
     newest_version,
-    numbers,
     read_version,
+    version_numbers,
     version_path,
     write_version,
 )
@@ -32,26 +31,26 @@ from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.store import Store, read
 from trainer.modelfile import save_model
 
-OURS = re.compile(r"cycle-\d{6}(\.delta)?-[0-9a-f]{12}\.safetensors")
-"""The names of the files that a place has from us; others are none of our business."""
+MODEL_FILE = re.compile(r"cycle-\d{6}(\.delta)?-[0-9a-f]{12}\.safetensors")
+"""The names of published model files; other files are never deleted."""
 
 
 class Publisher:
-    """Publishes one arm's champions of a run, in order."""
+    """Publishes the champions of one arm of a run, in order."""
 
     def __init__(
         self,
         config: RunConfig,
         run: Store,
         place: Store,
-        terms: PublishConfig,
+        options: PublishConfig,
         take_over: bool = False,
     ) -> None:
-        """Refused where the place holds another run's models, unless this one is to take over."""
-        self._config, self._run, self._place, self._terms = config, run, place, terms
+        """InputError if the place holds the models of another run, unless `take_over`."""
+        self._config, self._run, self._place, self._options = config, run, place, options
         if run.uri.rstrip("/") == place.uri.rstrip("/"):
-            raise InputError(f"{place.uri}: is the run's own folder: publish to another place")
-        self.arm = terms.arm or published_arm(config)
+            raise InputError(f"{place.uri}: is the run folder itself: publish to another place")
+        self.arm = options.arm or published_arm(config)
         self.line = f"{config_hash(config)[:16]}/{self.arm}"
         newest = newest_version(place)
         self._owner = self.line if newest is None else newest.line
@@ -63,44 +62,46 @@ class Publisher:
             )
 
     def publish(self, record: CycleRecord) -> Version | None:
-        """Publish the champion of a committed cycle; None where the place has it, or a newer."""
-        if not record.model or self._has(record):
+        """Publish the champion of a committed cycle; None if the place has it or a newer one."""
+        if not record.model or self._is_published(record):
             return None
-        check_sound(record, self._config.model.tau)
-        files = self._chain(record) if self._terms.deltas else (self._whole(record),)
-        number = max(numbers(self._place), default=0) + 1
+        check_within_bounds(record, self._config.model.tau)
+        files = self._copy_files(record) if self._options.deltas else (self._write_full(record),)
+        number = max(version_numbers(self._place), default=0) + 1
         version = Version(number, self.line, champion_cycle(record), _now(), files)
         write_version(self._place, version)
         self._owner = self.line
-        self._clear_out(number)
+        self._prune(number)
         return version
 
-    def _has(self, record: CycleRecord) -> bool:
+    def _is_published(self, record: CycleRecord) -> bool:
         newest = newest_version(self._place)
         if newest is None:
             return False
         if newest.line != self._owner:
-            raise InputError(f"{self._place.uri}: another run or arm ({newest.line}) took it over")
-        whole = {file.path for file in newest.files} <= {
+            raise InputError(
+                f"{self._place.uri}: another run or arm ({newest.line}) has taken over this place"
+            )
+        complete = {file.path for file in newest.files} <= {
             f"models/{name}" for name in self._place.names("models")
         }
-        return whole and newest.line == self.line and champion_cycle(record) <= newest.cycle
+        return complete and newest.line == self.line and champion_cycle(record) <= newest.cycle
 
-    def _chain(self, record: CycleRecord) -> tuple[FileRef, ...]:
-        """The run's own full model and deltas; only those that are new are copied."""
-        there = set(self._place.names("models"))
-        return tuple(self._copied(file, there) for file in record.model)
+    def _copy_files(self, record: CycleRecord) -> tuple[FileRef, ...]:
+        """Copy the run's full model and deltas, except those that were copied before."""
+        existing = set(self._place.names("models"))
+        return tuple(self._copy_file(file, existing) for file in record.model)
 
-    def _copied(self, file: FileRef, there: set[str]) -> FileRef:
+    def _copy_file(self, file: FileRef, existing: set[str]) -> FileRef:
         name = published_name(file)
-        if name not in there:
-            self._place.create(f"models/{name}", sound_bytes(self._run, file))
+        if name not in existing:
+            self._place.create(f"models/{name}", read_verified(self._run, file))
         return FileRef(f"models/{name}", file.sha256, file.size)
 
-    def _whole(self, record: CycleRecord) -> FileRef:
-        """One full model, the same bits as the chain."""
+    def _write_full(self, record: CycleRecord) -> FileRef:
+        """Write the champion as one full model, the same bits as its full model and deltas."""
         for file in record.model:
-            sound_bytes(self._run, file)
+            read_verified(self._run, file)
         spec = resolve_spec(self._config.source, feature_spec(self._config.features))
         data = save_model(read_model(self._run, record.model, model_config(self._config, spec)))
         file = FileRef(record.model[-1].path, hashlib.sha256(data).hexdigest(), len(data))
@@ -108,53 +109,53 @@ class Publisher:
         self._place.create(f"models/{name}", data)
         return FileRef(f"models/{name}", file.sha256, file.size)
 
-    def _clear_out(self, newest: int) -> None:
-        """Drop versions beyond `keep_last`, then the files that no kept one is made of."""
-        there = numbers(self._place)
-        for number in there:
-            if number <= newest - self._terms.keep_last:
+    def _prune(self, newest: int) -> None:
+        """Delete versions beyond `keep_last`, then the files that no kept version needs."""
+        existing = version_numbers(self._place)
+        for number in existing:
+            if number <= newest - self._options.keep_last:
                 self._place.delete(version_path(number))
         used: set[str] = set()
-        for number in (n for n in there if n > newest - self._terms.keep_last):
+        for number in (n for n in existing if n > newest - self._options.keep_last):
             try:
                 used |= {file.path for file in read_version(self._place, number).files}
-            except DamagedError:
-                return  # it cannot be told what it needs: leave everything
+            except CorruptError:
+                return  # its files are unknown: delete nothing
         for name in self._place.names("models"):
-            if OURS.fullmatch(name) and f"models/{name}" not in used:
+            if MODEL_FILE.fullmatch(name) and f"models/{name}" not in used:
                 self._place.delete(f"models/{name}")
 
 
-def check_sound(record: CycleRecord, tau: float) -> None:
-    """InputError where a champion's vectors are not within bounds."""
+def check_within_bounds(record: CycleRecord, tau: float) -> None:
+    """InputError if a champion's vectors are not finite and below tau."""
     norms = record.norms
     if norms is None or not (math.isfinite(norms.max_msqr) and norms.max_inf < tau):
-        told = "unknown" if norms is None else f"{norms.max_inf:g}"
+        largest = "unknown" if norms is None else f"{norms.max_inf:g}"
         raise InputError(
             f"{record.arm}, cycle {record.cycle}: not published: its largest entry must be below "
-            f"tau = {tau:g}, but is {told}"
+            f"tau = {tau:g}, but is {largest}"
         )
 
 
-def sound_bytes(store: Store, file: FileRef) -> bytes:
-    """A file's bytes; InputError where they are not those that its checksum vouches for."""
+def read_verified(store: Store, file: FileRef) -> bytes:
+    """Read a file; InputError if it is missing or does not match its checksum."""
     try:
         data = read(store, file.path)
     except FileNotFoundError:
         raise InputError(f"{store.uri}/{file.path}: missing") from None
     if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise InputError(f"{store.uri}/{file.path}: torn or altered: its checksum does not match")
+        raise InputError(f"{store.uri}/{file.path}: corrupt: its checksum does not match")
     return data
 
 
 def published_name(file: FileRef) -> str:
-    """A file's name in a place: no two files of different bytes share one."""
+    """The name of a file in a place. Files with different bytes have different names."""
     name = file.path.rpartition("/")[2].removesuffix(".safetensors")
     return f"{name}-{file.sha256[:12]}.safetensors"
 
 
 def champion_cycle(record: CycleRecord) -> int:
-    """The cycle that the champion was trained in: where none is retained, an earlier one."""
+    """The cycle that trained the champion: an earlier one if this cycle retained no instance."""
     digits = record.model[-1].path.rpartition("/")[2].removeprefix("cycle-").split(".")[0]
     return int(digits)
 

@@ -5,51 +5,51 @@ from dataclasses import replace
 
 from orchestrator.report.aborts import Abort
 from orchestrator.report.section import Section
+from orchestrator.report.sections.abort_vectors import abort_vectors
 from orchestrator.report.sections.bound import bound
-from orchestrator.report.sections.duel import duel
+from orchestrator.report.sections.entropic_vs_euclidean import entropic_vs_euclidean
 from orchestrator.report.sections.lift import lift
-from orchestrator.report.sections.losses import losses
+from orchestrator.report.sections.lost_instances import lost_instances
 from orchestrator.report.sections.norms import norms
 from orchestrator.report.sections.retained import retained
 from orchestrator.report.sections.rules import rules
-from orchestrator.report.sections.scatter import scatter
 from orchestrator.report.sections.seeds import seeds
-from orchestrator.report.sections.space import space
+from orchestrator.report.sections.settings import settings
 from orchestrator.report.sections.stability import stability
 from orchestrator.report.study import Study
-from orchestrator.report.verdict import unjudged
+from orchestrator.report.verdict import without_verdict
 
 
 def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ...]:
-    """What can be shown of these runs; of runs without cycles, the bound alone."""
-    sustained, study = stability(study), study.searching
-    if not study.shown:
-        return tuple(map(_drawable, [sustained] if sustained else [bound(study)]))
+    """The report's sections in order; runs without cycles get the bound only.
+
+    To add a section, write a module of `sections` with a function of the study, and call it here.
+    """
+    searching = study.searching
+    if not searching.shown:
+        return (_finished(stability(study) or bound(searching), searching),)
     found = (
-        *(_to_the_point(section, study) for section in (retained(study), seeds(study))),
-        *(_to_the_point(section, study) for section in (norms(study), lift(study))),
-        duel(study),
-        scatter(aborts),
-        bound(study),
-        rules(study),
-        sustained,
-        losses(study),
-        space(study),
+        retained(searching),
+        seeds(searching),
+        norms(searching),
+        lift(searching),
+        entropic_vs_euclidean(searching),
+        abort_vectors(aborts),
+        bound(searching),
+        rules(searching),
+        stability(study),
+        lost_instances(searching),
+        settings(searching),
     )
-    return tuple(_drawable(section) for section in found if section is not None)
+    return tuple(_finished(section, searching) for section in found if section is not None)
 
 
-def _to_the_point(section: Section | None, study: Study) -> Section | None:
-    """With verdicts on the paper only where its question is asked, whatever arms were chosen."""
-    if section is None:
-        return None
-    told = (
-        finding if study.asks_the_paper(finding.run) else unjudged(finding)
-        for finding in section.findings
-    )
-    return replace(section, findings=tuple(told))
-
-
-def _drawable(section: Section) -> Section:
-    """Without charts that have nothing to show yet."""
-    return replace(section, charts=tuple(chart for chart in section.charts if chart.panels))
+def _finished(section: Section, study: Study) -> Section:
+    """Remove empty charts, and verdicts on comparisons that the paper does not make."""
+    charts = tuple(chart for chart in section.charts if chart.panels)
+    findings = section.findings
+    if section.compares_main_arms:
+        findings = tuple(
+            f if study.is_paper_comparison(f.run) else without_verdict(f) for f in findings
+        )
+    return replace(section, charts=charts, findings=findings)

@@ -1,4 +1,4 @@
-"""Records as tables: a row for each run, arm and cycle, and a row for each instance."""
+"""Records as tables: one row per run, arm and cycle, and one row per instance."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -10,9 +10,9 @@ from orchestrator.journal.record import CycleRecord, champion, count_outcomes
 from orchestrator.report.load import Run
 from trainer.setting import PARAMETERS
 
-WHOLE = ("seed", "cycle", "events", "clicks", "launched", "retained", "diverged", "failed", "late",
-         "useful", "caution", "winner", "instance", "events_done", "tries",
-         "diverged_event")  # fmt: skip
+INTEGERS = ("seed", "cycle", "events", "clicks", "launched", "retained", "diverged", "failed",
+            "late", "useful", "caution", "winner", "instance", "events_done", "tries",
+            "diverged_event")  # fmt: skip
 TEXT = ("run", "arm", "rule", "started", "status", "diverged_feature", "diverged_value", "reason")
 
 CYCLES = ("run", "seed", "arm", "rule", "cycle", "started", "events", "clicks", "constant_logloss",
@@ -27,8 +27,8 @@ INSTANCES = ("run", "arm", "cycle", "instance", *PARAMETERS, "status", "won", "l
 def cycles_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per run, arm and cycle, in that order; the setting is the winner's.
 
-    Both fractions are over the instances that divergence decided: failed and late ones are columns
-    of their own.
+    Both fractions count only instances that were retained or diverged; failed and late instances
+    have columns of their own.
     """
     return _frame((_cycle_row(*entry) for entry in _records(runs)), CYCLES)
 
@@ -95,7 +95,7 @@ def _instance_rows(run: Run, record: CycleRecord) -> Iterator[tuple[Any, ...]]:
 
 
 def _frame(rows: Iterable[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
-    """Types that depend on the column alone, so that an empty or odd run has the same ones."""
-    kinds = dict.fromkeys(WHOLE, "Int64") | dict.fromkeys(TEXT, "str") | {"won": "bool"}
+    """A frame whose types depend on the column names only, so that an empty run has them too."""
+    kinds = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(TEXT, "str") | {"won": "bool"}
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
     return frame.astype({name: kinds.get(name, "float64") for name in columns})

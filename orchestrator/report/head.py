@@ -1,4 +1,4 @@
-"""The head of the page: which runs, the numbers to remember, and what could not be read."""
+"""The head of the page: the runs, the main numbers, and what could not be read."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,7 +9,7 @@ from orchestrator.report.sections.retained import gain
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import points
 
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 
 
 def head(study: Study, refused: Sequence[str]) -> str:
@@ -19,22 +19,23 @@ def head(study: Study, refused: Sequence[str]) -> str:
 
 
 def foot(files: Sequence[str]) -> str:
-    """How intervals are had, and the files beside the page, as HTML."""
+    """How intervals are computed, and links to the files beside the page, as HTML."""
     links = ", ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in files)
     return (
         f"<p>Intervals: {CONFIDENCE:.0%}, from the equal-weighted cosine estimate of the long-run "
         "variance (0.6·√n cosines) and Student's t, on series paired by cycle. Verdicts: a "
-        "statement holds where the whole interval lies on its side of the threshold, fails where "
-        "it lies on the other, and cannot be told otherwise; a claim agrees where all its "
-        f"statements hold, and does not where one fails.</p><p>Beside this page: {links}.</p>"
+        "statement holds if the entire interval lies on its side of the threshold, fails if the "
+        "entire interval lies on the other side, and cannot be told otherwise. A claim agrees if "
+        "all its statements hold, and does not agree if one of them fails.</p>"
+        f"<p>Files beside this page: {links}.</p>"
     )
 
 
 def run_line(run: Run) -> str:
-    """A run in one line."""
+    """One line that describes a run."""
     source = run.config.source
     kind = " ".join(str(getattr(source, key)) for key in ("kind", "preset") if hasattr(source, key))
-    # A run may have been told to go on beyond what its folder's config says.
+    # A run may have been resumed with more cycles than the config in its folder says.
     planned = f" of {run.config.cycles}" if (run.config.cycles or 0) >= run.cycles else ""
     lengths = {len(records) for records in run.records.values()}
     uneven = f" (arms have {min(lengths)} to {max(lengths)})" if len(lengths) > 1 else ""
@@ -45,22 +46,22 @@ def run_line(run: Run) -> str:
 
 
 def faults(study: Study, refused: Sequence[str]) -> list[str]:
-    """Whatever could not be read, a line each, at most a screenful."""
-    told = [*refused, *(f"{run.name}: {fault}" for run in study.runs for fault in run.faults)]
-    more = len(told) - MOST_FAULTS
-    return [*told[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])]
+    """One line for each thing that could not be read, at most a screenful."""
+    found = [*refused, *(f"{run.name}: {fault}" for run in study.runs for fault in run.faults)]
+    more = len(found) - MAX_FAULTS
+    return [*found[:MAX_FAULTS], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _faults(study: Study, refused: Sequence[str]) -> str:
-    told = faults(study, refused)
-    if not told:
+    found = faults(study, refused)
+    if not found:
         return ""
-    lines = "".join(f"<li>{escape(line)}</li>" for line in told)
+    lines = "".join(f"<li>{escape(line)}</li>" for line in found)
     return f'<div class="notes"><ul>{lines}</ul></div>'
 
 
 def _tiles(study: Study) -> str:
-    """The retained fractions of the arms compared."""
+    """The retained fractions of the compared arms, as HTML."""
     rows = []
     for run in study.searching.shown:
         tiles = []
@@ -76,7 +77,7 @@ def _tiles(study: Study) -> str:
             tiles.append(_tile(f"{mean:.1%}", "retained", f"{swatch}<i>{escape(arm)}</i>", where))
         if pair is not None:
             value, _, interval = points(gain(pair)).partition(" points ")
-            tiles.append(_tile(value, "points more retained", escape(interval), where))
+            tiles.append(_tile(value, "difference in points", escape(interval), where))
         rows.append(f'<div class="tiles">{"".join(tiles)}</div>')
     return "".join(rows)
 

@@ -1,4 +1,4 @@
-"""Runs as their journals tell them, at any time, also while they go on."""
+"""Reads runs from their journals, at any time, also while they are running."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,19 +9,19 @@ from pathlib import Path, PurePosixPath
 from divergence.errors import InputError
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.journal import cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, DamagedError
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.journal.run_folder import run_config
 from orchestrator.storage.local_store import LocalStore
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
 
 READERS = 16
-"""Records asked for at a time: an object store answers each after some milliseconds."""
+"""Records read in parallel: an object store takes some milliseconds to answer each request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A run: every record that can be read, oldest first, and a line for each that cannot."""
+    """A run: all readable records, oldest first, and a line for each unreadable one."""
 
     name: str
     uri: str
@@ -32,28 +32,28 @@ class Run:
 
     @property
     def sustained(self) -> bool:
-        """Whether its arms keep their settings, instead of searching."""
+        """Whether its arms keep their settings instead of searching."""
         return all(arm.family is not None for arm in self.config.arms)
 
     @property
     def cycles(self) -> int:
-        """How many cycles any arm has a sound record of."""
+        """How many cycles have a readable record of at least one arm."""
         return len({record.cycle for records in self.records.values() for record in records})
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The runs that could be read, and why the others could not."""
+    """The readable runs, and the reasons why the others could not be read."""
 
     runs: tuple[Run, ...]
     refused: tuple[str, ...]
 
 
 def load_runs(uris: Sequence[str]) -> Loaded:
-    """Read every run; InputError, with all reasons, where none can be."""
+    """Read every run; InputError with all reasons if none can be read."""
     runs, refused = [], []
     unique = list(dict.fromkeys(_absolute(uri) for uri in uris))
-    for uri, name in zip(unique, names_of(unique), strict=True):
+    for uri, name in zip(unique, short_names(unique), strict=True):
         try:
             runs.append(load_run(open_store(uri), name))
         except InputError as error:
@@ -68,21 +68,21 @@ def load_run(store: Store, name: str) -> Run:
     config = run_config(store)
     records: dict[str, tuple[CycleRecord, ...]] = {}
     faults: list[str] = []
-    # Of a local folder, reading is all decoding, which threads would only slow down.
+    # Reading a local folder is all decoding, which threads would only slow down.
     with ThreadPoolExecutor(1 if isinstance(store, LocalStore) else READERS) as readers:
         for arm in (arm.name for arm in config.arms):
             tasks = [(store, arm, cycle) for cycle in cycles_of(store, arm)]
-            found = list(readers.map(_read, tasks))
+            found = list(readers.map(_record_or_fault, tasks))
             records[arm] = tuple(entry for entry in found if isinstance(entry, CycleRecord))
             faults += [entry for entry in found if isinstance(entry, str)]
             faults += _gaps(arm, [cycle for _, _, cycle in tasks])
     if not any(records.values()):
-        faults.append(f"{store.uri}: has no committed cycle yet")
+        faults.append(f"{store.uri}: no cycle is committed yet")
     return Run(name, store.uri, config, records, tuple(faults))
 
 
 def _gaps(arm: str, cycles: Sequence[int]) -> list[str]:
-    """A line for each hole in an arm's journal."""
+    """A line for each gap in an arm's journal."""
     return [
         f"{arm}: no record of cycle {before + 1}"
         + (f" to {after - 1}" if after > before + 2 else "")
@@ -91,8 +91,8 @@ def _gaps(arm: str, cycles: Sequence[int]) -> list[str]:
     ]
 
 
-def names_of(uris: Sequence[str]) -> list[str]:
-    """Short names that tell the runs apart: as many last parts of their paths as it takes."""
+def short_names(uris: Sequence[str]) -> list[str]:
+    """Distinct short names: as many trailing parts of the paths as that takes."""
     parts = [[p for p in PurePosixPath(uri).parts if p not in ("/", ".", "..")] for uri in uris]
     longest = max([1, *map(len, parts)])
     for length in range(1, longest + 1):
@@ -106,8 +106,8 @@ def _absolute(uri: str) -> str:
     return uri if "://" in uri else str(Path(uri).expanduser().resolve())
 
 
-def _read(task: tuple[Store, str, int]) -> CycleRecord | str:
+def _record_or_fault(task: tuple[Store, str, int]) -> CycleRecord | str:
     try:
         return read_record(*task)
-    except (DamagedError, InputError) as fault:
+    except (CorruptError, InputError) as fault:
         return str(fault)

@@ -1,4 +1,4 @@
-"""The report as one page: no network, no library, nothing that a run's own texts could execute."""
+"""The report as one HTML page: no network, no library; texts of a run cannot execute."""
 
 import base64
 import hashlib
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.report.chart import Chart
+from orchestrator.charts.chart import Chart
 from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.verdict import Finding, Verdict, over_runs
 
 SCRIPTS = ("scale.js", "marks.js", "chart.js", "table.js")
 DIGITS = 5
-"""Of the numbers that the page's charts hold; the Parquet files have them all."""
+"""Significant digits of the numbers in the page's charts; the Parquet files have all digits."""
 BADGES = {
     Verdict.AGREES: ("agrees", "✓"),
     Verdict.DISAGREES: ("disagrees", "✗"),
@@ -27,7 +27,7 @@ BADGES = {
 
 
 def page(title: str, head: str, sections: Sequence[Section], foot: str) -> str:
-    """The whole document; `head` and `foot` are HTML."""
+    """The complete document; `head` and `foot` are HTML."""
     style = _asset("page.css")
     script = "\n".join(_asset(name).replace('"use strict";\n', "") for name in SCRIPTS)
     script = f'"use strict";\n{script}'
@@ -46,7 +46,7 @@ def page(title: str, head: str, sections: Sequence[Section], foot: str) -> str:
 
 
 def as_data(chart: Chart) -> dict[str, Any]:
-    """A chart as the page's script takes it; a number that is not finite is null."""
+    """A chart in the form that the page's script reads; a number that is not finite is null."""
     data: dict[str, Any] = _plain(chart)
     for panel, drawn in zip(data["panels"], chart.panels, strict=True):
         for mark, kind in zip(panel["marks"], drawn.marks, strict=True):
@@ -70,14 +70,14 @@ def _plain(value: Any) -> Any:
 
 
 def _overview(sections: Sequence[Section]) -> str:
-    """The claims, each with its verdict."""
+    """A table of the claims and their verdicts."""
     rows = []
     for number, section in enumerate(sections, 1):
-        verdict, told = over_runs(section.findings)
+        verdict, detail = over_runs(section.findings)
         if verdict is not None:
             rows.append(
                 f'<tr><td><a href="#{section.key}">{number}. {escape(section.title)}</a></td>'
-                f"<td>{escape(section.claim)}</td><td>{_badge(verdict)} {escape(told)}</td></tr>"
+                f"<td>{escape(section.claim)}</td><td>{_badge(verdict)} {escape(detail)}</td></tr>"
             )
     if not rows:
         return ""
@@ -127,32 +127,32 @@ def _figure(chart: Chart) -> str:
     return (
         f'<figure id="chart-{chart.key}"><h3>{escape(chart.title)}</h3>'
         f'<div class="legend"></div><div class="{kind}"></div>'
-        f'<figcaption>{escape(chart.caption)} <span class="hint">Drag to zoom, double-click for '
-        "the whole view.</span></figcaption></figure>"
+        f'<figcaption>{escape(chart.caption)} <span class="hint">Drag to zoom, double-click to '
+        "reset.</span></figcaption></figure>"
     )
 
 
-def _table(grid: ReportTable) -> str:
-    grid = without_run(grid)
+def _table(table: ReportTable) -> str:
+    table = without_run(table)
     heads = "".join(
         f'<th scope="col"><button type="button">{escape(name)}</button></th>'
         if name
         else "<th></th>"
-        for name in grid.columns
+        for name in table.columns
     )
-    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in grid.rows)
-    caption = escape(f"{grid.title}. {grid.note}".strip())
+    rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    caption = escape(f"{table.title}. {table.note}".strip())
     return (
         f'<div class="table"><table class="sortable"><caption>{caption}</caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
-def without_run(grid: ReportTable) -> ReportTable:
-    """The table less its first column where that names the same run in every row."""
-    if grid.columns[0] != "run" or len({row[0] for row in grid.rows}) > 1:
-        return grid
-    return replace(grid, columns=grid.columns[1:], rows=tuple(row[1:] for row in grid.rows))
+def without_run(table: ReportTable) -> ReportTable:
+    """Remove the first column if it names the same run in every row."""
+    if table.columns[0] != "run" or len({row[0] for row in table.rows}) > 1:
+        return table
+    return replace(table, columns=table.columns[1:], rows=tuple(row[1:] for row in table.rows))
 
 
 def _cell(cell: Cell) -> str:
@@ -174,6 +174,6 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """What the page's own policy lets run: these bytes and no others."""
+    """The hash that lets exactly these bytes run under the page's security policy."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -3,23 +3,23 @@
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.report.chart import Chart
+from orchestrator.charts.chart import Chart
 from orchestrator.report.verdict import Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table's entry: what a person reads, and what it is sorted by (None: the text)."""
+    """A table cell: the text that is shown, and the number to sort by (None: sort by the text)."""
 
     text: str
     order: float | None = None
     tone: int | None = None
-    """An arm's number, where the entry is its name."""
+    """The arm's number, if the cell holds an arm's name: it sets the colour."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table."""
+    """A table of the report; `note` follows the title in its caption."""
 
     title: str
     columns: tuple[str, ...]
@@ -29,7 +29,7 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of the report. Without findings there is nothing in the paper to agree with."""
+    """One part of the report."""
 
     key: str
     title: str
@@ -39,11 +39,13 @@ class Section:
     charts: tuple[Chart, ...] = ()
     tables: tuple[ReportTable, ...] = ()
     note: str = ""
-    """How the numbers were had, and what was decided by whom."""
+    """How the numbers were computed, and which choices are ours."""
+    compares_main_arms: bool = False
+    """Its findings compare baseline and challenger; no verdict if these are not the paper's."""
 
 
 def number(value: Any, form: str = ".4g", unit: str = "") -> Cell:
-    """A number as an entry; a dash where there is none."""
+    """A cell with a number, or a dash if there is none."""
     given = float("nan") if value is None else float(value)
     if given != given:
         return Cell("-", float("-inf"))

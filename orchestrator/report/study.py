@@ -1,4 +1,4 @@
-"""Runs in the form that all sections of the report look at: frames, pairs of arms, periods."""
+"""The runs of a report in the form that all sections use: frames and pairs of arms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +14,16 @@ from orchestrator.report.load import Run
 
 DUAL_ASCENT = ("entropic", "euclidean")
 DAY = 96
-"""Cycles: the paper's cycles are of 15 minutes."""
+"""Cycles in a day: the paper's cycles are 15 minutes long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two arms of a run, cycle by cycle, where both have a record.
+    """Two arms of a run on the cycles of which both have a record.
 
-    `ours` and `theirs` are indexed by cycle, alike. The first `acclimation` of those cycles do not
-    count in comparisons of models: `ours` began with the model of `theirs`, or both with another's.
+    `ours` and `theirs` have the same index, the cycle. Comparisons of models skip the first
+    `acclimation` cycles, in which `ours` still resembles the model that it started from: that of
+    `theirs`, or one that both started from.
     """
 
     run: str
@@ -33,21 +34,21 @@ class Pair:
     acclimation: int
 
     def lift(self) -> pd.Series:
-        """How much lower the served log-loss is than the baseline's, in percent of it."""
+        """How much lower the served log-loss is than the baseline's, in percent of the latter."""
         base = self.theirs["served_logloss"]
         return 100.0 * (base - self.ours["served_logloss"]) / base
 
-    def acclimated(self) -> tuple[float, float] | None:
-        """The first and last cycle of the acclimation, if there is one."""
+    def acclimation_span(self) -> tuple[float, float] | None:
+        """The first and last cycle of the acclimation; None if there is no acclimation."""
         index = self.ours.index
         return (float(index[0]), float(index[self.acclimation])) if self.acclimation else None
 
     def settled(self, series: pd.Series) -> pd.Series:
-        """What comes after the acclimation."""
+        """The part of a series after the acclimation."""
         return series.iloc[self.acclimation :]
 
     def log_ratio(self, column: str) -> pd.Series:
-        """ln(ours / theirs), after the acclimation; below 0 where ours is smaller."""
+        """ln(ours / theirs) after the acclimation; below 0 if ours is smaller."""
         ratio = self.settled(self.ours[column] / self.theirs[column])
         logs: pd.Series = np.log(ratio.where(ratio > 0))
         return logs
@@ -59,9 +60,9 @@ class Study:
 
     runs: tuple[Run, ...]
     baseline: str | None = None
-    """An arm's name; None: the first arm with l2, the paper's production rule, else the first."""
+    """An arm's name; None: the first arm with l2 (the paper's production rule), else the first."""
     challenger: str | None = None
-    """An arm's name; None: the first entropic arm that is not the baseline, else the first such."""
+    """An arm's name; None: the first entropic arm except the baseline, else the first other arm."""
 
     @cached_property
     def cycles(self) -> pd.DataFrame:
@@ -75,23 +76,23 @@ class Study:
 
     @cached_property
     def arms(self) -> tuple[str, ...]:
-        """All names of arms: the baselines first, then the challengers, then in order."""
+        """All arm names: the baselines, the challengers, then the others in order."""
         first = [*map(self.baseline_of, self.runs), *map(self.challenger_of, self.runs)]
         names = [*first, *(arm for run in self.runs for arm in run.records)]
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     @property
     def shown(self) -> tuple[Run, ...]:
-        """The runs that have cycles."""
+        """The runs that have committed cycles."""
         return tuple(run for run in self.runs if run.cycles)
 
     @cached_property
     def searching(self) -> "Study":
-        """The runs with a search: those that sustain settings have hundreds of arms and none."""
+        """The study without sustained runs, which have hundreds of arms and no search."""
         return replace(self, runs=tuple(run for run in self.runs if not run.sustained))
 
-    def titled(self, run: Run, text: str = "") -> str:
-        """A panel's title, with the run's name where there are several."""
+    def panel_title(self, run: Run, text: str = "") -> str:
+        """A panel's title; it names the run if there are several runs."""
         if len(self.shown) == 1:
             return text
         return f"{run.name}: {text}" if text else run.name
@@ -119,15 +120,15 @@ class Study:
 
     def baseline_of(self, run: Run) -> str:
         """The arm that the others are compared with."""
-        return _chosen(self.baseline, "l2", run.config.arms)[0]
+        return _by_preference(self.baseline, "l2", run.config.arms)[0]
 
     def challenger_of(self, run: Run) -> str | None:
-        """The arm that stands for the paper's algorithm; None where there is but one arm."""
+        """The arm that represents the paper's algorithm; None if there is only one arm."""
         others = [arm for arm in run.config.arms if arm.name != self.baseline_of(run)]
-        return next(iter(_chosen(self.challenger, "entropic", others)), None)
+        return next(iter(_by_preference(self.challenger, "entropic", others)), None)
 
     def shared(self, run: Run) -> pd.Index:
-        """The cycles of which every arm has a record that has any."""
+        """The cycles of which every arm has a record; arms without any record are ignored."""
         indices = [self.of(run, arm).index for arm, records in run.records.items() if records]
         return reduce(pd.Index.intersection, indices)
 
@@ -138,12 +139,12 @@ class Study:
         starts = {a.name: a.start_from for a in run.config.arms}
         start, other = starts[arm], starts[baseline]
         forked = start is not None and (start.arm == baseline or start == other)
-        # A day, as the paper has it, or a quarter of what there is where that is less.
+        # One day, as in the paper, or a quarter of the shared cycles if that is less.
         acclimation = min(DAY, len(shared) // 4) if forked else 0
         return Pair(run.name, arm, baseline, ours.loc[shared], theirs.loc[shared], acclimation)
 
-    def asks_the_paper(self, run_name: str) -> bool:
-        """Whether what is compared is what the paper compares: dual ascent with something else."""
+    def is_paper_comparison(self, run_name: str) -> bool:
+        """Whether the compared arms are dual ascent and something else, as in the paper."""
         run = next(run for run in self.runs if run.name == run_name)
         rules = {arm.name: arm.rule.name for arm in run.config.arms}
         challenger = self.challenger_of(run)
@@ -157,29 +158,31 @@ class Study:
 
 
 def check_arms(study: Study) -> None:
-    """InputError where an arm that was asked for is in no run."""
+    """InputError if a requested arm is in no run, or is compared with itself."""
     known = {arm.name for run in study.runs for arm in run.config.arms}
     for option, name in (("--baseline", study.baseline), ("--challenger", study.challenger)):
         if name is not None and name not in known:
-            raise InputError(f"{option}: no run has an arm {name!r}; there are {sorted(known)}")
+            raise InputError(
+                f"{option}: no run has an arm named {name!r}; the arms are {sorted(known)}"
+            )
     if study.baseline is not None and study.baseline == study.challenger:
         raise InputError(
-            f"--challenger must be another arm than --baseline, but is {study.baseline!r}"
+            f"--challenger and --baseline must be different arms, but both are {study.baseline!r}"
         )
 
 
-def smoothed(series: pd.Series, window: int) -> pd.Series:
-    """A centred running mean over `window` cycles, at the ends over what there is."""
+def running_mean(series: pd.Series, window: int) -> pd.Series:
+    """A centred running mean over `window` cycles, over fewer at both ends."""
     return series.rolling(window, center=True, min_periods=max(1, window // 3)).mean()
 
 
-def usual(series: pd.Series, window: int) -> pd.Series:
-    """A centred running median: what a single wild cycle does not move."""
+def running_median(series: pd.Series, window: int) -> pd.Series:
+    """A centred running median: a single extreme cycle does not move it."""
     return series.rolling(window, center=True, min_periods=max(1, window // 3)).median()
 
 
 def window_for(cycles: int) -> int:
-    """The window that curves are smoothed with: a 28th of the run (6 hours of a week), odd."""
+    """The smoothing window: an odd number, about a 28th of the run (6 hours of a week)."""
     return max(5, cycles // 28) | 1
 
 
@@ -187,8 +190,8 @@ def _by_arm(frame: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
     return {(str(run), str(arm)): rows for (run, arm), rows in frame.groupby(["run", "arm"])}
 
 
-def _chosen(name: str | None, rule: str, arms: Sequence[ArmConfig]) -> list[str]:
-    """Names of arms, best first: the one asked for, those of this rule, all."""
-    asked = [arm.name for arm in arms if arm.name == name]
-    fitting = [arm.name for arm in arms if arm.rule.name == rule]
-    return [*asked, *fitting, *(arm.name for arm in arms)]
+def _by_preference(name: str | None, rule: str, arms: Sequence[ArmConfig]) -> list[str]:
+    """Arm names: the requested one first, then those with this rule, then all."""
+    requested = [arm.name for arm in arms if arm.name == name]
+    same_rule = [arm.name for arm in arms if arm.rule.name == rule]
+    return [*requested, *same_rule, *(arm.name for arm in arms)]

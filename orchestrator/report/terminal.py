@@ -1,4 +1,4 @@
-"""The report on a terminal: a line for each claim, and every arm with a sparkline."""
+"""The report on a terminal: a table of the arms with sparklines, and a line for each claim."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.report.chart import Numbers, numbers
+from orchestrator.charts.chart import Numbers, numbers
 from orchestrator.report.head import faults, run_line
 from orchestrator.report.interval import Estimate, share_interval
 from orchestrator.report.section import Section
@@ -21,21 +21,21 @@ from orchestrator.report.verdict import Verdict, over_runs, percent
 SPARKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
 SPARK_LOW = 0.6
-"""Of a sparkline: retained fractions below it look alike."""
+"""The lower end of the sparkline: smaller retained fractions look alike."""
 COLOURS = {Verdict.AGREES: "green", Verdict.DISAGREES: "red", Verdict.OPEN: "yellow"}
 
 
 def summary(study: Study, sections: Sequence[Section], refused: Sequence[str]) -> RenderableType:
-    """All of it, for a terminal or plain lines."""
+    """The summary, for a terminal or as plain lines."""
     parts: list[RenderableType] = [Text(run_line(run)) for run in study.runs]
     parts += [Text(line, style="red") for line in faults(study, refused)]
     if study.searching.shown:
         parts.append(_arms(study.searching))
     for section in sections:
-        verdict, told = over_runs(section.findings)
+        verdict, detail = over_runs(section.findings)
         if verdict is not None:
             text = Text(f"{section.title}: ", style="bold")
-            text.append(f"{verdict.value} {told}".rstrip(), style=COLOURS[verdict])
+            text.append(f"{verdict.value} {detail}".rstrip(), style=COLOURS[verdict])
             parts.append(text)
             several = len({finding.run for finding in section.findings}) > 1
             parts += [
@@ -46,7 +46,7 @@ def summary(study: Study, sections: Sequence[Section], refused: Sequence[str]) -
 
 
 def summary_data(study: Study, sections: Sequence[Section]) -> dict[str, Any]:
-    """The same for a program: arms, claims, findings and verdicts."""
+    """The summary for programs: arms, claims, findings and verdicts."""
     arms = [
         {
             "run": run.name,
@@ -60,7 +60,7 @@ def summary_data(study: Study, sections: Sequence[Section]) -> dict[str, Any]:
         for arm in run.records
         for series in [study.of(run, arm)["retained_fraction"]]
     ]
-    told = [
+    claims = [
         {
             "key": section.key,
             "claim": section.claim,
@@ -69,7 +69,7 @@ def summary_data(study: Study, sections: Sequence[Section]) -> dict[str, Any]:
         }
         for section in sections
     ]
-    return {"arms": arms, "sections": told}
+    return {"arms": arms, "sections": claims}
 
 
 def _bounds(found: Estimate) -> dict[str, float | None]:
@@ -98,7 +98,7 @@ def _arms(study: Study) -> Table:
 
 
 def sparkline(values: Numbers, low: float, high: float, width: int = WIDTH) -> str:
-    """A series in at most `width` characters, each the mean of its part; a gap is a space."""
+    """A series as at most `width` characters, each the mean of a part; a space marks a gap."""
     if len(values) == 0:
         return ""
     marks = []

@@ -1,8 +1,8 @@
-"""Whether a run agrees with a claim: decided by numbers and thresholds, never written in advance.
+"""Whether a run agrees with a claim: computed from numbers and thresholds, never written by hand.
 
-A claim is taken apart into statements about one number each. A statement holds, does not hold, or
-is open where the number's interval reaches over the threshold. A claim agrees when all its
-statements hold, and does not when any fails.
+A claim is split into statements, each about one number. A statement holds, fails, or is open if the
+number's interval contains the threshold. A claim agrees if all its statements hold, and does not
+agree if any of them fails.
 """
 
 import math
@@ -32,17 +32,17 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a run shows, in a sentence; `verdict` is None where the paper claims nothing."""
+    """What a run shows, in a sentence; `verdict` is None if the paper claims nothing about it."""
 
     text: str
     verdict: Verdict | None
     run: str = ""
     statements: tuple[Statement, ...] = ()
-    """What the claim was taken apart into; none where it is a single one."""
+    """The parts of the claim; empty if it has only one part."""
 
 
-def unjudged(finding: Finding) -> Finding:
-    """The same where the paper says nothing of what was compared."""
+def without_verdict(finding: Finding) -> Finding:
+    """The finding without its verdict, for a comparison that the paper does not make."""
     return replace(finding, verdict=None, statements=())
 
 
@@ -53,33 +53,33 @@ def judged(text: str, run: str, *statements: Statement) -> Finding:
 
 
 def above(found: Estimate, threshold: float = 0.0) -> Verdict:
-    """Whether the mean lies above the threshold, all of its interval with it."""
+    """Whether the mean and its entire interval lie above the threshold."""
     if not found.known:
         return Verdict.OPEN
     if found.low > threshold:
         return Verdict.AGREES
-    # A series that never varies sits exactly on the threshold at worst: that is not above it.
+    # A constant series may lie exactly on the threshold, which is not above it.
     return Verdict.DISAGREES if found.high <= threshold else Verdict.OPEN
 
 
 def below(found: Estimate, threshold: float = 0.0) -> Verdict:
-    """Whether the mean lies below the threshold, all of its interval with it."""
+    """Whether the mean and its entire interval lie below the threshold."""
     return above(found.scaled(-1.0), -threshold)
 
 
 def holds(fact: bool | None) -> Verdict:
-    """The verdict of a plain fact; None where it is not known."""
+    """The verdict on a yes-or-no fact; None: not known."""
     return Verdict.OPEN if fact is None else Verdict.AGREES if fact else Verdict.DISAGREES
 
 
-def contrary(verdict: Verdict) -> Verdict:
+def opposite(verdict: Verdict) -> Verdict:
     """The verdict on the opposite claim."""
     swapped = {Verdict.AGREES: Verdict.DISAGREES, Verdict.DISAGREES: Verdict.AGREES}
     return swapped.get(verdict, verdict)
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of statements that make up one claim: a failed one decides, then an open one."""
+    """The verdict on a claim from those on its statements: one failure decides, then one open."""
     given = set(verdicts)
     for deciding in (Verdict.DISAGREES, Verdict.OPEN):
         if deciding in given:
@@ -88,33 +88,33 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def over_runs(findings: Sequence[Finding]) -> tuple[Verdict | None, str]:
-    """The verdict that all findings share, else open; and how many say what."""
+    """The verdict that all findings share, else open; and the count of each verdict as text."""
     count = Counter(finding.verdict for finding in findings if finding.verdict is not None)
     if not count:
         return None, ""
     if len(count) == 1:
         [(verdict, runs)] = count.items()
         return verdict, "" if runs == 1 else f"in all {runs} findings"
-    told = ", ".join(f"{verdict} in {n}" for verdict, n in count.most_common())
-    return Verdict.OPEN, f"({told} of {count.total()})"
+    counts = ", ".join(f"{verdict} in {n}" for verdict, n in count.most_common())
+    return Verdict.OPEN, f"({counts} of {count.total()})"
 
 
 def percent(found: Estimate, digits: int = 1) -> str:
     """A share as "93.4% (92.0 to 94.8)"."""
-    return _spelled(found.scaled(100), digits, "%", sign="")
+    return _with_interval(found.scaled(100), digits, "%", sign="")
 
 
 def points(found: Estimate, digits: int = 1) -> str:
     """A difference of shares as "+4.2 points (+3.0 to +5.4)"."""
-    return _spelled(found.scaled(100), digits, " points", sign="+")
+    return _with_interval(found.scaled(100), digits, " points", sign="+")
 
 
 def lift_text(found: Estimate, digits: int = 2) -> str:
     """A lift, already in percent, as "+0.31% (+0.12 to +0.50)"."""
-    return _spelled(found, digits, "%", sign="+")
+    return _with_interval(found, digits, "%", sign="+")
 
 
-def _spelled(found: Estimate, digits: int, unit: str, sign: str) -> str:
+def _with_interval(found: Estimate, digits: int, unit: str, sign: str) -> str:
     if not math.isfinite(found.mean):
         return "unknown"
     text = f"{found.mean:{sign}.{digits}f}{unit}"

@@ -1,4 +1,4 @@
-"""The whole report of some runs: read, computed, written."""
+"""Computes a report of runs and writes its files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,15 +37,15 @@ def compute(
     challenger: str | None = None,
     more: Sequence[Section] = (),
 ) -> Report:
-    """Every section, then `more`; `baseline` and `challenger` choose the arms that are compared."""
+    """All sections, then `more`; `baseline` and `challenger` choose the compared arms."""
     study = Study(loaded.runs, baseline, challenger)
     check_arms(study)
     return Report(study, (*sections_of(study, aborts), *more), loaded.refused)
 
 
 def write(report: Report, output: Output) -> list[str]:
-    """Write page, pictures and tables; return their paths."""
-    from orchestrator.report.picture import svg  # matplotlib is slow to load
+    """Write page, figures and tables; return their paths."""
+    from orchestrator.charts.picture import svg  # matplotlib is slow to load
 
     written = []
     for name, frame in (("cycles", report.study.cycles), ("instances", report.study.instances)):
@@ -73,7 +73,7 @@ def parquet(table: pa.Table | pd.DataFrame) -> bytes:
 
 
 def csv(table: pa.Table) -> bytes:
-    """A table as CSV: a header, texts in quotes, nothing where a value is missing."""
+    """A table as CSV: with a header, quoted texts, and empty fields for missing values."""
     file = BytesIO()
     pyarrow.csv.write_csv(table, file)
     return file.getvalue()

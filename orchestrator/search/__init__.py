@@ -1,1 +1,1 @@
-"""What the next cycle tries, and which instance wins: pure functions."""
+"""Draw the settings of a cycle, and select the winning instance: pure functions."""

@@ -1,9 +1,9 @@
-"""What the next cycle tries: pure ask and tell.
+"""Ask and tell, as pure functions: draw a cycle's settings, and learn from their outcomes.
 
-A cycle's draws are quantiles, the same for every arm; an arm reads them as values of its own
-ranges, around its own champion. So arms are compared in pairs, instance by instance. The draws
-follow from (seed, cycle), and all that a search learns is its `SearchState`, which the journal
-keeps: a resumed run goes on bit for bit.
+The draws of a cycle are quantiles, the same for every arm. Each arm maps them to values of its own
+ranges, around its own champion, so that arms can be compared in pairs, instance by instance. The
+draws depend on (seed, cycle) only, and everything that a search learns is its `SearchState`, which
+the journal stores. So a resumed run gives the same bits as an uninterrupted one.
 """
 
 import math
@@ -31,23 +31,23 @@ from trainer.outcome import Outcome, Status
 from trainer.setting import PARAMETERS, Setting
 
 SHRINK = 0.5
-"""Each level of caution multiplies eta0 by this, as far as the range goes down."""
-MOST_CAUTIOUS = 10
+"""Each level of caution multiplies eta0 by this, down to the lower end of its range."""
+MAX_CAUTION = 10
 
 Draws = NDArray[np.float64]
-"""Quantiles in [0, 1], (instances, parameters): a row for each instance."""
+"""Quantiles in [0, 1], shape (instances, parameters)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """All that a search knows: the last winner's setting, and how cautious it has become."""
+    """Everything that a search has learnt: the last winner's setting, and its level of caution."""
 
     incumbent: Setting | None = None
     caution: int = 0
 
 
 def draw(config: RunConfig, cycle: int, rng: np.random.Generator) -> Draws:
-    """The quantiles of a cycle, for all arms."""
+    """Draw the quantiles of a cycle, for all arms."""
     shape = (config.search.instances, len(PARAMETERS))
     if not isinstance(config.search.sampler, GridSampler):
         return rng.random(shape)
@@ -60,44 +60,46 @@ def draw(config: RunConfig, cycle: int, rng: np.random.Generator) -> Draws:
 
 
 def generator(seed: int, cycle: int) -> np.random.Generator:
-    """The random numbers of a cycle's draws."""
+    """The random generator of a cycle's draws."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, cycle))))
 
 
 def ask(search: SearchConfig, space: Space, state: SearchState, draws: Draws) -> list[Setting]:
-    """The settings of an arm's instances, by instance number.
+    """The settings of an arm's instances, in the order of instance numbers.
 
-    `adaptive` repeats the incumbent as instance 0, draws around it, and gives the last instances
-    the whole ranges. Caution lowers every eta0 but the incumbent's.
+    `adaptive` tries the incumbent again as instance 0 and draws around it; the last instances draw
+    from the full ranges. Caution lowers every eta0 except the incumbent's.
     """
-    near, first_far = _reach(search.sampler, space, state, len(draws))
+    near, first_explorer = _near_ranges(search.sampler, space, state, len(draws))
     settings = [
-        _cautious(_setting_at(near if i < first_far else space, quantiles), space, state.caution)
+        _with_caution(
+            _setting_at(near if i < first_explorer else space, quantiles), space, state.caution
+        )
         for i, quantiles in enumerate(draws)
     ]
     if isinstance(search.sampler, AdaptiveSampler) and state.incumbent is not None:
-        settings[0] = _within(space, state.incumbent)
+        settings[0] = _fitted_to(space, state.incumbent)
     return settings
 
 
 def tell(state: SearchState, outcomes: Sequence[Outcome], winner: int | None) -> SearchState:
-    """What the search knows after a cycle.
+    """The state of the search after a cycle.
 
-    Caution rises by one when instances diverged and none was retained, and falls by one when any
-    was. Instances lost to faults or lateness say nothing about the setting.
+    Caution rises by one if instances diverged and none was retained. It falls by one if any was
+    retained. Failed and late instances say nothing about the settings.
     """
     statuses = {outcome.status for outcome in outcomes}
     caution = state.caution
     if Status.RETAINED in statuses:
         caution = max(caution - 1, 0)
     elif Status.DIVERGED in statuses:
-        caution = min(caution + 1, MOST_CAUTIOUS)
+        caution = min(caution + 1, MAX_CAUTION)
     won = [outcome.setting for outcome in outcomes if outcome.instance == winner]
     return SearchState(won[0] if won else state.incumbent, caution)
 
 
 def following(state: SearchState, leader: SearchState) -> SearchState:
-    """The state with eta0, alpha and beta taken from another arm's incumbent."""
+    """The state with eta0, alpha and beta of another arm's incumbent."""
     if leader.incumbent is None:
         return state
     own = state.incumbent or leader.incumbent
@@ -105,11 +107,13 @@ def following(state: SearchState, leader: SearchState) -> SearchState:
     return replace(state, incumbent=ours)
 
 
-def _reach(sampler: Sampler, space: Space, state: SearchState, instances: int) -> tuple[Space, int]:
-    """The ranges near the incumbent, and the first instance that looks beyond them."""
+def _near_ranges(
+    sampler: Sampler, space: Space, state: SearchState, instances: int
+) -> tuple[Space, int]:
+    """The ranges near the incumbent, and the first instance that draws from the full ranges."""
     if not isinstance(sampler, AdaptiveSampler) or state.incumbent is None:
         return space, instances
-    centre = _within(space, state.incumbent)
+    centre = _fitted_to(space, state.incumbent)
     near = {
         name: narrowed(span, getattr(centre, name), getattr(sampler.spread, name))
         if getattr(state.incumbent, name) is not None
@@ -119,8 +123,8 @@ def _reach(sampler: Sampler, space: Space, state: SearchState, instances: int) -
     return near, instances - min(round(sampler.explore * instances), instances - 1)
 
 
-def _within(space: Space, setting: Setting) -> Setting:
-    """The setting as this space has it; what the setting lacks stands in the middle."""
+def _fitted_to(space: Space, setting: Setting) -> Setting:
+    """The nearest setting in this space; a missing parameter gets the middle of its range."""
     given = {name: getattr(setting, name) for name in space}
     return Setting(
         **{
@@ -130,7 +134,7 @@ def _within(space: Space, setting: Setting) -> Setting:
     )
 
 
-def _cautious(setting: Setting, space: Space, caution: int) -> Setting:
+def _with_caution(setting: Setting, space: Space, caution: int) -> Setting:
     if caution == 0:
         return setting
     shrunk = float(f"{setting.eta0 * SHRINK**caution:.6g}")

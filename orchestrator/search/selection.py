@@ -1,4 +1,4 @@
-"""Which instance becomes the champion."""
+"""Select the instance that becomes the champion."""
 
 import math
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from trainer.outcome import Outcome, Status
 
 
 def select(outcomes: Iterable[Outcome]) -> int | None:
-    """The instance number of the retained outcome with the least progressive log-loss.
+    """The retained instance with the lowest progressive log-loss.
 
-    Ties go to the lower instance number. None where no instance was retained with a finite
-    log-loss. The order of `outcomes` does not matter.
+    Ties go to the lower instance number. None if no instance was retained with a finite log-loss.
+    The order of `outcomes` does not matter.
     """
-    standing = [o for o in outcomes if o.status is Status.RETAINED and math.isfinite(o.logloss)]
-    return min(standing, key=lambda o: (o.logloss, o.instance)).instance if standing else None
+    candidates = [o for o in outcomes if o.status is Status.RETAINED and math.isfinite(o.logloss)]
+    return min(candidates, key=lambda o: (o.logloss, o.instance)).instance if candidates else None

@@ -1,1 +1,1 @@
-"""Serving: a champion in memory, swapped for newer ones under way, and a small HTTP service."""
+"""Serve the newest champion from memory, in the process or over HTTP."""

@@ -1,4 +1,4 @@
-"""The HTTP service. Everything that is decided is decided by the scorer; this is its shell."""
+"""Click probabilities from the newest published champion, over HTTP."""
 
 import json
 import time
@@ -8,11 +8,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.serving.metrics import Measured, Metrics
+from orchestrator.serving.metrics import Metrics, RequestMetrics
 from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
 
-SHAPES = (
+BODY_FORMATS = (
     'must be a JSON object, sent with "content-type: application/json": {"user": …, "ads": […]} '
     'for /v1/score, {"requests": [{"user": …, "ads": […]}, …]} for /v1/batch, {"user": …} for '
     "/v1/user-vector"
@@ -20,7 +20,7 @@ SHAPES = (
 
 
 class ScoreRequest(BaseModel):
-    """One user, and the ads to score for them: objects with a value for every feature."""
+    """One user, and the ads to score for that user: objects with a value for every feature."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,7 +29,7 @@ class ScoreRequest(BaseModel):
 
 
 class BatchRequest(BaseModel):
-    """Several of them, all to be answered by the same version."""
+    """Several requests, all answered by the same version of the model."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -45,49 +45,49 @@ class VectorRequest(BaseModel):
 
 
 def make_app(scorer: Scorer, max_age_s: float | None = None) -> FastAPI:
-    """The service; beyond `max_age_s` the model counts as stale and /health says so."""
+    """Make the service. /health reports a model that is older than `max_age_s` as stale."""
     app, metrics = FastAPI(title="Holdfast", description=__doc__), Metrics(scorer)
-    app.add_middleware(Measured, metrics=metrics)
+    app.add_middleware(RequestMetrics, metrics=metrics)
 
-    # Scoring takes a fraction of a millisecond: less than the way to a thread and back.
+    # Scoring takes a fraction of a millisecond: less than handing it to a thread and back.
     @app.post("/v1/score")
-    async def score(asked: ScoreRequest) -> Response:
+    async def score(request: ScoreRequest) -> Response:
         """The click probability of the user with each ad, in the order of the ads."""
-        scored = scorer.score(asked.user, asked.ads)
+        scored = scorer.score(request.user, request.ads)
         metrics.ads.inc(len(scored.pctr))
         return _json(_version(scored) | {"pctr": scored.pctr.tolist()})
 
     @app.post("/v1/batch")
-    async def batch(asked: BatchRequest) -> Response:
-        """The same for each of several requests."""
-        scored = scorer.score_batch([(one.user, one.ads) for one in asked.requests])
+    async def batch(request: BatchRequest) -> Response:
+        """The same as /v1/score for each of several requests."""
+        scored = scorer.score_batch([(one.user, one.ads) for one in request.requests])
         metrics.ads.inc(sum(len(one.pctr) for one in scored))
         return _json(_version(scored[0]) | {"pctr": [one.pctr.tolist() for one in scored]})
 
     @app.post("/v1/user-vector")
-    async def user_vector(asked: VectorRequest) -> Response:
-        """The user's vector and the bias, for engines that hold the ads' vectors (Vespa)."""
-        vector, bias, version = scorer.user_vector(asked.user)
-        about = {"version": version.number, "cycle": version.cycle}
-        return _json(about | {"vector": vector.tolist(), "bias": bias})
+    async def user_vector(request: VectorRequest) -> Response:
+        """The user's vector and the bias, for engines that hold the ads' vectors, such as Vespa."""
+        vector, bias, version = scorer.user_vector(request.user)
+        info = {"version": version.number, "cycle": version.cycle}
+        return _json(info | {"vector": vector.tolist(), "bias": bias})
 
     @app.get("/health")
     async def health() -> Response:
-        """200 while the model is fresh enough, else 503."""
+        """200 while the model is fresh, 503 once it is stale."""
         stale = max_age_s is not None and scorer.age_s > max_age_s
-        told = {"status": "stale" if stale else "ok"} | about(scorer)
-        return _json(told, 503 if stale else 200)
+        body = {"status": "stale" if stale else "ok"} | status(scorer)
+        return _json(body, 503 if stale else 200)
 
     @app.get("/version")
     async def version() -> Response:
-        """Which model is served, how old it is, and what it wants to know."""
+        """Which model is served, how old it is, and which features it needs."""
         spec = scorer.current.config.spec
         sides = {"user": [f.name for f in spec.user], "ad": [f.name for f in spec.ad]}
-        return _json(about(scorer) | {"features": sides, "vectors": len(scorer.current)})
+        return _json(status(scorer) | {"features": sides, "vectors": len(scorer.current)})
 
     @app.get("/metrics")
     async def exposition() -> Response:
-        """For Prometheus."""
+        """Metrics in the text format of Prometheus."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
     @app.exception_handler(RequestError)
@@ -96,13 +96,13 @@ def make_app(scorer: Scorer, max_age_s: float | None = None) -> FastAPI:
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> Response:
-        return _json({"errors": [_told(one) for one in error.errors()]}, 422)
+        return _json({"errors": [_error_line(one) for one in error.errors()]}, 422)
 
     return app
 
 
-def about(scorer: Scorer) -> dict[str, Any]:
-    """The version that is served, and how following it goes."""
+def status(scorer: Scorer) -> dict[str, Any]:
+    """The version that is served, its age, and the result of looking for newer ones."""
     version, watch = scorer.current.version, scorer.watch
     return {
         "version": version.number,
@@ -121,15 +121,15 @@ def _version(scored: Scored) -> dict[str, Any]:
     return {"version": scored.version.number, "cycle": scored.version.cycle}
 
 
-def _told(error: Any) -> str:
-    """A mistake of form in one line: where in the body, and what."""
+def _error_line(error: Any) -> str:
+    """A validation error as one line: where it is in the body, and what is wrong."""
     if error["type"] == "json_invalid":
-        return f"body: is no JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
+        return f"body: not JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
     where = ".".join(str(step) for step in error["loc"] if step != "body")
     if not where:
-        return f"body: {SHAPES}"
+        return f"body: {BODY_FORMATS}"
     if error["type"] == "extra_forbidden":
-        return f"{where}: unknown key; the body {SHAPES}"
+        return f"{where}: unknown key; the body {BODY_FORMATS}"
     return f"{where}: {error['msg']}"
 
 

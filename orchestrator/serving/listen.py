@@ -1,4 +1,4 @@
-"""The port that a service listens on."""
+"""Bind the port that a service listens on."""
 
 import socket
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from divergence.errors import InputError
 
 @contextmanager
 def bound_socket(host: str, port: int) -> Iterator[socket.socket]:
-    """A bound TCP socket; InputError where the address is taken or none of ours."""
+    """A bound TCP socket; InputError if the address is in use or not one of this host."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         bound = socket.socket(family, kind, proto)

@@ -1,8 +1,8 @@
-"""Users and ads as requests give them, checked against the features of the model.
+"""Decode the users and ads of requests, and check them against the features of the model.
 
-A value is read as training reads a column's: 30.0 is "30", and null, NaN and "" are the missing
-value, which has a vector of its own. Every feature must be named, so that one forgotten or
-misspelt is not taken for a missing value.
+Values are read as in training: 30.0 is "30", and null, NaN and "" are the missing value, which has
+a vector of its own. A request must name every feature, so that a forgotten or misspelt one does not
+count as a missing value.
 """
 
 import math
@@ -12,44 +12,44 @@ from typing import Any
 import pyarrow as pa
 
 from divergence.errors import InputError
-from orchestrator.validation.errors import nearest, shown
+from orchestrator.validation.errors import did_you_mean, short
 from trainer.chunk import MISSING
 from trainer.features import Feature
 
-MOST_TOLD = 20
-"""Mistakes of one request that are told."""
+MAX_MISTAKES = 20
+"""How many mistakes of one request are reported."""
 
 Bag = list[tuple[str, float]]
-"""A feature's values with their shares, which sum to 1."""
+"""The values of a feature with their weights, which sum to 1."""
 
-LARGEST = 1e30
-"""A weight beyond this is a mistake, and sums of such overflow."""
+MAX_WEIGHT = 1e30
+"""Larger weights are refused: their sum could overflow."""
 
 
 class RequestError(InputError):
-    """A request that cannot be answered: a line for each mistake."""
+    """An invalid request: a line for each mistake."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
-        super().__init__("\n".join(mistakes[:MOST_TOLD]))
+        super().__init__("\n".join(mistakes[:MAX_MISTAKES]))
 
 
 class RequestDecoder:
-    """Reads the users or the ads of requests."""
+    """Decodes the users or the ads of requests."""
 
     def __init__(self, side: str, features: Sequence[Feature]) -> None:
         self.side, self._features = side, tuple(features)
         weights = (feature.weights for feature in features if feature.weights is not None)
         self._allowed = dict.fromkeys([*(feature.name for feature in features), *weights])
-        self._needed = tuple(feature.name for feature in features)
-        self._plain = None if any(feature.multi for feature in features) else self._needed
+        self._names = tuple(feature.name for feature in features)
+        self._single_valued = None if any(feature.multi for feature in features) else self._names
 
     def read(self, given: Any, where: str, mistakes: list[str]) -> list[Bag]:
-        """The values of each feature; what is wrong is added to `mistakes`."""
+        """The values of each feature. Appends to `mistakes` what is wrong."""
         if not isinstance(given, Mapping):
-            mistakes.append(f"{where}: must be an object, but is {shown(given)}")
+            mistakes.append(f"{where}: must be an object, but is {short(given)}")
             return []
-        if self._plain is not None and len(given) == len(self._plain):
-            texts = [given.get(name) for name in self._plain]
+        if self._single_valued is not None and len(given) == len(self._single_valued):
+            texts = [given.get(name) for name in self._single_valued]
             if all(type(text) is str and text.isascii() for text in texts):
                 return [[(text, 1.0)] for text in texts]  # type: ignore[list-item]
         return self._read_any(given, where, mistakes)
@@ -57,15 +57,15 @@ class RequestDecoder:
     def _read_any(self, given: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Bag]:
         for key in given:
             if key not in self._allowed:
-                close = nearest(key, self._allowed)
-                known = f"; features of the {self.side}: {', '.join(self._needed)}"
+                close = did_you_mean(key, self._allowed)
+                known = f"; features of the {self.side}: {', '.join(self._names)}"
                 mistakes.append(f"{where}.{key}: unknown feature{close}{known}")
         bags = []
         for feature in self._features:
             at = f"{where}.{feature.name}"
             try:
                 if feature.name not in given:
-                    raise InputError("missing: give null where it is not known")
+                    raise InputError("missing: use null for an unknown value")
                 bags.append(_bag(feature, given))
             except InputError as error:
                 mistakes.append(f"{at}: {error}")
@@ -77,27 +77,27 @@ def _bag(feature: Feature, given: Mapping[str, Any]) -> Bag:
     if not feature.multi:
         return [(text_of(value), 1.0)]
     if isinstance(value, Mapping):
-        return _shares(list(value), list(value.values()))
+        return _weighted(list(value), list(value.values()))
     if value is None:
         value = []
     if not isinstance(value, list):
-        raise InputError(f"must be a list, an object of weights or null, but is {shown(value)}")
+        raise InputError(f"must be a list, an object of weights or null, but is {short(value)}")
     weights = given.get(feature.weights) if feature.weights is not None else None
     if weights is None:
         weights = [1.0] * len(value)
     if not isinstance(weights, list) or len(weights) != len(value):
         raise InputError(
-            f"has {len(value)} values, but {feature.weights} must be a list of as many weights: "
-            f"{shown(weights)}"
+            f"{feature.weights} must be a list of {len(value)} weights, one for each value, but is "
+            f"{short(weights)}"
         )
-    return _shares(value, weights)
+    return _weighted(value, weights)
 
 
-def _shares(values: Sequence[Any], weights: Sequence[Any]) -> Bag:
+def _weighted(values: Sequence[Any], weights: Sequence[Any]) -> Bag:
     for weight in weights:
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not 0 <= weight <= LARGEST:
-            raise InputError(f"a weight must be from 0 to {LARGEST:g}, but is {shown(weight)}")
+        if not number or not 0 <= weight <= MAX_WEIGHT:
+            raise InputError(f"a weight must be from 0 to {MAX_WEIGHT:g}, but is {short(weight)}")
     total = math.fsum(weights)
     if total == 0:
         return [(MISSING, 1.0)]
@@ -107,16 +107,16 @@ def _shares(values: Sequence[Any], weights: Sequence[Any]) -> Bag:
 def _is_utf8(text: str) -> bool:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a pair
+    except UnicodeEncodeError:  # half of a surrogate pair
         return False
     return True
 
 
 def text_of(value: Any) -> str:
-    """A single value as training would name it."""
+    """A single value as the string that training uses for it."""
     if isinstance(value, str):
         if not value.isascii() and not _is_utf8(value):
-            raise InputError(f"must be text in UTF-8, but is {shown(value)}")
+            raise InputError(f"must be valid UTF-8, but is {short(value)}")
         return value
     if value is None:
         return MISSING
@@ -130,4 +130,4 @@ def text_of(value: Any) -> str:
         if value.is_integer() and abs(value) < 2**63:
             return str(int(value))
         return str(pa.scalar(value).cast(pa.string()).as_py())
-    raise InputError(f"must be a text, a number, true, false or null, but is {shown(value)}")
+    raise InputError(f"must be a string, a number, true, false or null, but is {short(value)}")

@@ -1,7 +1,7 @@
-"""Scores from the newest champion, which is swapped under way without a request being dropped.
+"""Score requests with the newest champion, and swap to a newer one without dropping a request.
 
-A request looks once at which snapshot is current and is answered by it alone, so that swapping is
-the assignment of one attribute: no lock, and no request that sees half of two models.
+A request reads the current snapshot once and uses only that one. So a swap is a single assignment:
+there is no lock, and no request sees parts of two models.
 """
 
 import threading
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import Origin, open_origin
 from orchestrator.publish.place import Version
@@ -25,48 +25,48 @@ from trainer.compose import Vectors
 from trainer.draw import first_vectors
 from trainer.scoring import sigmoid
 
-MOST_ADS = 10_000
-"""Of one request, all its users taken together."""
+MAX_ADS = 10_000
+"""The most ads in one request, over all its users."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """Click probabilities of one user with each ad, and by which version."""
+    """The click probability of one user for each ad, and the version that computed it."""
 
     version: Version
     pctr: NDArray[np.float64]
 
 
 @dataclass
-class Watch:
-    """How following goes."""
+class FollowStatus:
+    """The result of looking for newer versions so far."""
 
     swaps: int = 0
     faults: int = 0
     last_fault: str = ""
     checked: float = 0.0
-    """When the origin was last looked at, by the monotonic clock."""
+    """When the origin was last checked, by the monotonic clock."""
 
 
 class Scorer:
     """Thread-safe: any number of threads may score while one refreshes."""
 
     def __init__(self, origin: Origin) -> None:
-        """Load the newest sound version; InputError where there is none."""
-        self.watch = Watch()
+        """Load the newest valid version; InputError if there is none."""
+        self.watch = FollowStatus()
         self._follower = Follower(origin)
         self._refreshing = threading.Lock()
         self._current: Snapshot | None = None
         if not self.refresh():
-            told = f": {self.watch.last_fault}" if self.watch.last_fault else ""
-            raise InputError(f"{origin.store.uri}: has no model that can be served{told}")
+            reason = f": {self.watch.last_fault}" if self.watch.last_fault else ""
+            raise InputError(f"{origin.store.uri}: has no model that can be served{reason}")
         spec = self.current.config.spec
         self._users, self._ads = RequestDecoder("user", spec.user), RequestDecoder("ad", spec.ad)
-        first_vectors(0, "", [""], 1, 1.0)  # compile it before the first unseen value comes
+        first_vectors(0, "", [""], 1, 1.0)  # compile it before the first request needs it
 
     @property
     def current(self) -> Snapshot:
-        """What requests are answered with now."""
+        """The snapshot that answers requests now."""
         assert self._current is not None
         return self._current
 
@@ -77,18 +77,18 @@ class Scorer:
         return (datetime.now(UTC) - published).total_seconds()
 
     def score(self, user: Mapping[str, Any], ads: Sequence[Mapping[str, Any]]) -> Scored:
-        """The click probability of one user with each of these ads."""
+        """The click probability of one user for each of these ads."""
         return self.score_batch([(user, ads)])[0]
 
     def score_batch(
         self, requests: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
     ) -> list[Scored]:
-        """Several users, each with ads of their own, all by the same version."""
+        """Score several users, each with their own ads, all with the same version."""
         _check_size(requests)
         mistakes: list[str] = []
-        lone = len(requests) == 1
+        single = len(requests) == 1
         read = [
-            self._read(user, ads, "" if lone else f"requests[{i}].", mistakes)
+            self._read(user, ads, "" if single else f"requests[{i}].", mistakes)
             for i, (user, ads) in enumerate(requests)
         ]
         if mistakes:
@@ -97,7 +97,7 @@ class Scorer:
         return [Scored(current.version, sigmoid(current.logits(*each))) for each in read]
 
     def user_vector(self, user: Mapping[str, Any]) -> tuple[Vectors, float, Version]:
-        """A user's vector, the bias, and their version: what a search engine ranks with."""
+        """A user's vector, the bias and the version, for a search engine that ranks ads itself."""
         mistakes: list[str] = []
         bags = self._users.read(user, "user", mistakes)
         if mistakes:
@@ -106,28 +106,30 @@ class Scorer:
         return current.user_vector(bags), current.bias, current.version
 
     def refresh(self) -> bool:
-        """Swap to a newer version if there is one; whether there was."""
+        """Swap to a newer version; returns whether there was one."""
         with self._refreshing:
             found = self._follower.advance()
             self.watch.checked = time.monotonic()
             for fault in found.faults:
-                self.fault(fault)
+                self.record_fault(fault)
             if found.version is None:
                 return False
             try:
                 fresh = snapshot(self._follower.model, found.version)
             except InputError as error:
-                self.fault(str(error))
+                self.record_fault(str(error))
                 return False
             if self._current is not None and fresh.config.spec != self._current.config.spec:
-                self.fault(f"version {found.version.number}: has other features: start anew")
+                self.record_fault(
+                    f"version {found.version.number}: has other features: restart the service"
+                )
                 return False
             self._current = fresh
             self.watch.swaps += 1
             return True
 
-    def fault(self, text: str) -> None:
-        """Take down what went wrong; the version that is held goes on serving."""
+    def record_fault(self, text: str) -> None:
+        """Remember what went wrong; the current version keeps serving."""
         self.watch.faults += 1
         self.watch.last_fault = text
 
@@ -140,15 +142,15 @@ class Scorer:
 
 @contextmanager
 def following(uri: str, arm: str | None = None, poll_s: float = 2.0) -> Iterator[Scorer]:
-    """A scorer of what is at a path or URI, which looks for newer versions in a thread."""
+    """A scorer for a published place or a run. A thread swaps to newer versions."""
     scorer, stop = Scorer(open_origin(uri, arm)), threading.Event()
 
     def follow() -> None:
         while not stop.wait(poll_s):
             try:
                 scorer.refresh()
-            except Exception as error:  # the place cannot be reached: go on with what is there
-                scorer.fault(" ".join(str(error).split()) or type(error).__name__)
+            except Exception as error:  # the origin cannot be read: keep the current version
+                scorer.record_fault(one_line(error))
 
     thread = threading.Thread(target=follow, name="follow", daemon=True)
     thread.start()
@@ -165,5 +167,5 @@ def _check_size(requests: Sequence[tuple[Any, Sequence[Any]]]) -> None:
             where = "ads" if len(requests) == 1 else f"requests[{i}].ads"
             raise RequestError([f"{where}: must have at least one ad, but is empty"])
     total = sum(len(ads) for _, ads in requests)
-    if total > MOST_ADS:
-        raise RequestError([f"ads: must be at most {MOST_ADS} in all, but are {total}"])
+    if total > MAX_ADS:
+        raise RequestError([f"ads: must be at most {MAX_ADS} in total, but are {total}"])

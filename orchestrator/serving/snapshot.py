@@ -1,4 +1,4 @@
-"""A model as it is served: vectors alone, looked up by value, never changed."""
+"""A read-only copy of a model for serving: only its vectors, by feature value."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from trainer.model import Key, Model, ModelConfig, Side
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """One side's vectors."""
+    """The vectors of users or of ads."""
 
     first: int
-    """The number of the side's first feature."""
+    """The number of the first feature of this side."""
     row: dict[Key, int]
     vectors: Vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """One version. Threads may share it."""
+    """One version of a model. Threads may share it."""
 
     version: Version
     config: ModelConfig
@@ -35,7 +35,7 @@ class Snapshot:
     ad: Table
 
     def __len__(self) -> int:
-        """How many vectors there are."""
+        """The number of vectors."""
         return len(self.user.row) + len(self.ad.row)
 
     def user_vector(self, bags: Sequence[Bag]) -> Vectors:
@@ -44,26 +44,26 @@ class Snapshot:
         return vector
 
     def ad_vectors(self, ads: Sequence[Sequence[Bag]]) -> Vectors:
-        """float32 [ads, N]: each ad's sum of its features' vectors."""
+        """float32 [ads, N]: for each ad, the sum of its features' vectors."""
         total: Vectors = self._means(self.ad, ads).sum(axis=1)
         return total
 
     def logits(self, user: Sequence[Bag], ads: Sequence[Sequence[Bag]]) -> NDArray[np.float32]:
-        """b + nu_u . nu_a for one user and each of the ads."""
+        """b + nu_u . nu_a of one user for each ad."""
         found: NDArray[np.float32] = self.ad_vectors(ads) @ self.user_vector(user)
         return found + np.float32(self.bias)
 
     def _means(self, table: Table, owners: Sequence[Sequence[Bag]]) -> Vectors:
-        """[owners, features, length]: the weighted mean of each feature's values."""
+        """[owners, features, length]: the weighted mean of each feature's vectors."""
         keys = [
             (table.first + number, text)
             for bags in owners
             for number, bag in enumerate(bags)
             for text, _ in bag
         ]
-        vectors = self._looked_up(table, keys)
+        vectors = self._lookup(table, keys)
         features = len(owners[0])
-        if len(keys) > features * len(owners):  # some feature holds several values
+        if len(keys) > features * len(owners):  # some feature has several values
             lengths = [len(bag) for bags in owners for bag in bags]
             weights = [weight for bags in owners for bag in bags for _, weight in bag]
             weighted = vectors * np.array(weights, np.float32)[:, None]
@@ -71,8 +71,8 @@ class Snapshot:
             vectors = np.add.reduceat(weighted, first, axis=0)
         return vectors.reshape(len(owners), features, -1)
 
-    def _looked_up(self, table: Table, keys: Sequence[Key]) -> Vectors:
-        """Each key's vector; of a value that the model has not seen, its first one."""
+    def _lookup(self, table: Table, keys: Sequence[Key]) -> Vectors:
+        """The vector of each key; for an unseen value, its initial vector."""
         get = table.row.get
         rows = [get(key, -1) for key in keys]
         if min(rows) >= 0:
@@ -91,19 +91,19 @@ class Snapshot:
 
 
 def snapshot(model: Model, version: Version) -> Snapshot:
-    """Copy what serving needs; InputError where an entry is not finite."""
+    """Copy what serving needs from a model; InputError if an entry is not finite."""
     users = len(model.config.spec.user)
-    taken = Snapshot(
+    copy = Snapshot(
         version,
         model.config,
         float(model.bias[0]),
         _table(model.user, 0, model.shape.user),
         _table(model.ad, users, model.shape.ad),
     )
-    sound = (np.isfinite(part).all() for part in (taken.bias, taken.user.vectors, taken.ad.vectors))
-    if not all(sound):
-        raise InputError(f"version {version.number}: has entries that are not finite")
-    return taken
+    finite = (np.isfinite(part).all() for part in (copy.bias, copy.user.vectors, copy.ad.vectors))
+    if not all(finite):
+        raise InputError(f"version {version.number}: has vector entries that are not finite")
+    return copy
 
 
 def _table(side: Side, first: int, length: int) -> Table:

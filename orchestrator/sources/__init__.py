@@ -1,1 +1,1 @@
-"""Where chunks come from: one protocol, several sources."""
+"""Where chunks come from: one protocol, one folder for each kind of source."""

@@ -1,20 +1,15 @@
-"""What the cycle loop asks of a source."""
+"""What a source is: its config, the events of a cycle, and the stream that gives them."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
+from orchestrator.sources.files.reading import Reading
 from orchestrator.validation.strict import Strict
 from trainer.features import FeatureSpec
-
-
-class SourceConfig(Strict):
-    """A kind of source, as a config gives it."""
-
-    own_features: ClassVar[FeatureSpec | None] = None
-    """The features that the source brings along. None: `features` must be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +36,30 @@ class Source(Protocol):
         ...
 
     def events(self, cycle: int) -> Events | None:
-        """The events of this cycle (from 0 on), or None where the stream has ended."""
+        """The events of this cycle (from 0 on), or None after the end of the stream."""
         ...
+
+
+class SourceConfig(Strict):
+    """One kind of source. Its subclass adds `kind`, a Literal with that text as its default."""
+
+    own_features: ClassVar[FeatureSpec | None] = None
+    """The features that the source defines. None: the config must give `features`."""
+    live: ClassVar[bool] = False
+    """Whether events arrive during the run, so that its lag behind them means something."""
+    records_cycles: ClassVar[bool] = False
+    """Whether the source notes in the run folder which events were which cycle, and needs these
+    notes to give a cycle again."""
+
+    def open(self, spec: FeatureSpec, run_uri: str | None, stop: threading.Event | None) -> Source:
+        """The stream. Import what is slow to load here, not at the top of config.py.
+
+        `spec` is what `resolve_spec` gave. `run_uri` is the run's folder or URI, where the source
+        may write; None: it writes nothing. Setting `stop` ends any wait for more events.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.open")
+
+    @property
+    def reading(self) -> Reading:
+        """How `holdfast score` reads files of such events."""
+        return Reading()

@@ -1,6 +1,6 @@
-"""Data that is written once: canonical JSON with a checksum, so that any changed byte is noticed.
+"""Canonical JSON with a checksum, for files that are written once: any changed byte is detected.
 
-One line {"record": ..., "sha256": ...}: keys sorted, no spaces.
+A file is one line, {"record": ..., "sha256": ...}, with sorted keys and no spaces.
 """
 
 import hashlib
@@ -8,28 +8,28 @@ import json
 from typing import Any
 
 
-class DamagedError(Exception):
-    """A file that is torn or altered; the message says which and how."""
+class CorruptError(Exception):
+    """A file is missing, incomplete or altered; the message names it and says what is wrong."""
 
 
 def dumps(body: Any) -> bytes:
-    """The file of a body of plain JSON."""
-    return _sealed(_canonical(body))
+    """Serialise plain JSON data together with its checksum."""
+    return _with_checksum(_canonical(body))
 
 
 def loads(data: bytes, name: str) -> Any:
-    """The body, or DamagedError unless the file is byte for byte as it was written."""
+    """Return the data of a file; CorruptError if any byte differs from what `dumps` wrote."""
     try:
         body = json.loads(data)["record"]
-        sound = dumps(body) == data
+        intact = dumps(body) == data
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise DamagedError(f"{name}: torn or altered: no whole record") from None
-    if not sound:
-        raise DamagedError(f"{name}: torn or altered: its checksum does not match")
+        raise CorruptError(f"{name}: corrupt: not a complete record") from None
+    if not intact:
+        raise CorruptError(f"{name}: corrupt: its checksum does not match")
     return body
 
 
-def _sealed(body: bytes) -> bytes:
+def _with_checksum(body: bytes) -> bytes:
     checksum = hashlib.sha256(body).hexdigest().encode()
     return b'{"record":' + body + b',"sha256":"' + checksum + b'"}\n'
 

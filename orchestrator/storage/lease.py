@@ -1,17 +1,17 @@
-"""One driver at a time on a run folder.
+"""The lease on a run folder: one driver at a time writes to it.
 
-A driver that means to write creates `claims/<epoch>.json`, which only one can, and then a heartbeat
-beside it every few seconds, `claims/<epoch>.<token>.<n>`, of which the last two stay. The highest
-epoch has the run. Whoever comes later
+A driver takes the lease by creating `claims/<epoch>.json`, which only one driver can do. It then
+renews the lease every few seconds with a new heartbeat file, `claims/<epoch>.<token>.<n>`; the last
+two are kept. The highest epoch holds the lease. A second driver
 
-- is refused where the holder lives: its process does, or its heartbeat moves;
-- takes the next epoch where it is dead: its process is gone from this very host, or its heartbeat
-  has not moved for a whole lease. No clocks are compared.
+- is refused while the holder is alive: its process exists, or new heartbeats appear;
+- takes the next epoch once the holder is dead: its process no longer exists on this host, or no
+  heartbeat has appeared until the lease expired. Clocks of different hosts are never compared.
 
-Before each write the holder looks whether it still is that. One that was only paused, and finds a
-higher epoch, stops there. Between that look and its write lies the one gap left; what is written
-in it is at most one cycle's records, which name their driver and never replace another's, so that
-they are taken as a whole or passed over as a whole.
+The holder checks its lease before each write. A driver that was only paused finds a higher epoch
+and stops. One gap remains, between that check and the write. A driver can write at most one cycle's
+records in it. Records name their driver and never replace another's, so a resume uses all records
+of such a cycle or none.
 """
 
 import json
@@ -31,87 +31,90 @@ from orchestrator.storage.process import Process, is_alive, this_process
 from orchestrator.storage.store import ConflictError, Store, read
 
 FOLDER = "claims"
-LOOK_S = 1.0
-RELEASE_S = 5.0
-"""How long the end of a run waits for a heartbeat that is under way."""
+"""The name is part of the run folder's format."""
+POLL_S = 1.0
+RELEASE_TIMEOUT_S = 5.0
+"""How long `release` waits for a heartbeat that is being written."""
+LEASE_FILE = re.compile(r"\d{6}(\.json|\.[0-9a-f]{16}\.\d+)")
+"""The names of leases and heartbeats."""
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """How often a driver shows that is alive, and after how long without a heartbeat it counts
-    as dead."""
+    """How often the holder renews its lease, and when a lease without heartbeats expires."""
 
-    beat_s: float = 5.0
-    silence_s: float = 30.0
+    heartbeat_s: float = 5.0
+    expires_after_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A claim that stands in a folder, and its newest heartbeat."""
+    """A lease found in a folder, and the names of its heartbeats."""
 
     epoch: int
     process: Process | None
-    """None where the claim cannot be read."""
+    """The holder; None if the lease file cannot be read."""
     since: str
-    beats: tuple[str, ...]
+    heartbeats: tuple[str, ...]
 
     def __str__(self) -> str:
         """The holder, for a message."""
         if self.process is None:
-            return f"claim {self.epoch}"
+            return f"an unknown process (lease {self.epoch} cannot be read)"
         return f"process {self.process.pid} on {self.process.host} since {self.since}"
 
 
 @contextmanager
 def hold_lease(
-    store: Store, say: Callable[[str], None] = log.info, lease: LeaseTiming | None = None
+    store: Store, say: Callable[[str], None] = log.info, timing: LeaseTiming | None = None
 ) -> Iterator[Store]:
-    """The folder, to be written to by this driver alone; InputError where another has it."""
-    lease = lease or LeaseTiming()
-    held = _LeasedStore(store, _take(store, say, lease), secrets.token_hex(8), lease)
+    """Hold the lease on a folder and yield the store to write through.
+
+    InputError if another driver holds the lease.
+    """
+    timing = timing or LeaseTiming()
+    leased = _LeasedStore(store, _acquire(store, say, timing), secrets.token_hex(8), timing)
     try:
-        yield held
+        yield leased
     finally:
-        held.release()
+        leased.release()
 
 
 def current_lease(store: Store) -> Lease | None:
-    """The claim with the highest epoch."""
+    """The lease with the highest epoch; None if nobody holds one."""
     names = store.names(FOLDER)
-    epoch = _highest(names)
+    epoch = _highest_epoch(names)
     if not epoch:
         return None
-    beats = tuple(n for n in names if _epoch(n) == epoch and not n.endswith(".json"))
+    heartbeats = tuple(n for n in names if _epoch(n) == epoch and not n.endswith(".json"))
     try:
-        told = json.loads(read(store, _path(epoch)))
-        host, place, pid, begun = (told[name] for name in ("host", "place", "pid", "begun"))
+        body = json.loads(read(store, _lease_path(epoch)))
+        host, place, pid, begun = (body[name] for name in ("host", "place", "pid", "begun"))
         process = Process(str(host), str(place), int(pid), str(begun))
-        return Lease(epoch, process, str(told["since"]), beats)
+        return Lease(epoch, process, str(body["since"]), heartbeats)
     except FileNotFoundError:
-        return None  # released this moment
+        return None  # released since the names were listed
     except (ValueError, KeyError, TypeError):
-        return Lease(epoch, None, "", beats)
-
-
-OURS = re.compile(r"\d{6}(\.json|\.[0-9a-f]{16}\.\d+)")
-"""The names of claims and heartbeats."""
+        return Lease(epoch, None, "", heartbeats)
 
 
 class _LeasedStore:
-    """The store, as long as the claim on it stands."""
+    """A store that checks before every write that this driver still holds the lease."""
 
-    def __init__(self, store: Store, epoch: int, token: str, lease: LeaseTiming) -> None:
+    def __init__(self, store: Store, epoch: int, token: str, timing: LeaseTiming) -> None:
         self.uri, self._store, self._epoch = store.uri, store, epoch
-        self._mine = f"{epoch:06d}.{token}."
-        self._beats = 0
-        self._ended = threading.Event()
-        self._beat()
+        self._prefix = f"{epoch:06d}.{token}."
+        self._heartbeats = 0
+        self._released = threading.Event()
+        self._write_heartbeat()
         for name in store.names(FOLDER):
-            if OURS.fullmatch(name) and _epoch(name) < epoch:
+            if LEASE_FILE.fullmatch(name) and _epoch(name) < epoch:
                 store.delete(f"{FOLDER}/{name}")
-        self._heart = threading.Thread(target=self._keep, args=(lease,), daemon=True, name="claim")
-        self._heart.start()
+        self._renewal = threading.Thread(
+            target=self._renew, args=(timing,), daemon=True, name="lease"
+        )
+        self._renewal.start()
 
     def create(self, path: str, data: bytes) -> None:
         """Write a new file."""
@@ -119,7 +122,7 @@ class _LeasedStore:
         self._store.create(path, data)
 
     def open(self, path: str) -> BinaryIO:
-        """The file, to be read."""
+        """Open a file for reading."""
         return self._store.open(path)
 
     def names(self, folder: str) -> list[str]:
@@ -127,103 +130,108 @@ class _LeasedStore:
         return self._store.names(folder)
 
     def delete(self, path: str) -> None:
-        """Remove a file."""
+        """Delete a file."""
         self._check()
         self._store.delete(path)
 
     def release(self) -> None:
-        """Let go. What cannot be deleted is left to the next driver, which finds nobody alive."""
-        self._ended.set()
-        self._heart.join(RELEASE_S)
+        """Release the lease. Where its files cannot be deleted, it expires."""
+        self._released.set()
+        self._renewal.join(RELEASE_TIMEOUT_S)
         try:
-            if self._stands():
+            if self._is_held():
                 for name in self._store.names(FOLDER):
-                    if name.startswith(self._mine):
+                    if name.startswith(self._prefix):
                         self._store.delete(f"{FOLDER}/{name}")
-                self._store.delete(_path(self._epoch))
+                self._store.delete(_lease_path(self._epoch))
         except (InputError, OSError) as error:
-            log.warning("%s: the claim on it stays: %s", self.uri, error)
+            log.warning("%s: cannot release the lease, which will expire: %s", self.uri, error)
 
     def _check(self) -> None:
-        if not self._stands():
+        if not self._is_held():
+            holder = current_lease(self._store) or "it has finished"
             raise InputError(
-                f"{self.uri}: another driver has taken this run over "
-                f"({current_lease(self._store) or 'and is done'}): this one stops"
+                f"{self.uri}: another driver has taken over this run ({holder}): this one stops"
             )
 
-    def _stands(self) -> bool:
+    def _is_held(self) -> bool:
         names = self._store.names(FOLDER)
-        return _highest(names) == self._epoch and any(n.startswith(self._mine) for n in names)
+        own_heartbeat = any(name.startswith(self._prefix) for name in names)
+        return _highest_epoch(names) == self._epoch and own_heartbeat
 
-    def _keep(self, lease: LeaseTiming) -> None:
-        while not self._ended.wait(lease.beat_s):
+    def _renew(self, timing: LeaseTiming) -> None:
+        while not self._released.wait(timing.heartbeat_s):
             try:
-                if not self._stands():
+                if not self._is_held():
                     return
-                self._beat()
+                self._write_heartbeat()
             except (InputError, OSError) as error:
-                log.warning("%s: no heartbeat: %s", self.uri, error)
+                log.warning("%s: cannot renew the lease: %s", self.uri, error)
 
-    def _beat(self) -> None:
-        """The next heartbeat. The one before the last goes: whoever reads the names meanwhile,
-        and so may miss the next, finds the last.
+    def _write_heartbeat(self) -> None:
+        """Write the next heartbeat and keep the one before it.
+
+        A driver that lists the names at this moment may miss the new heartbeat but finds the old.
         """
-        self._store.create(self._beat_path(self._beats + 1), b"")
-        self._beats += 1
-        if self._beats > 2:
-            self._store.delete(self._beat_path(self._beats - 2))
+        self._store.create(self._heartbeat_path(self._heartbeats + 1), b"")
+        self._heartbeats += 1
+        if self._heartbeats > 2:
+            self._store.delete(self._heartbeat_path(self._heartbeats - 2))
 
-    def _beat_path(self, number: int) -> str:
-        return f"{FOLDER}/{self._mine}{number}"
+    def _heartbeat_path(self, number: int) -> str:
+        return f"{FOLDER}/{self._prefix}{number}"
 
 
-def _take(store: Store, say: Callable[[str], None], lease: LeaseTiming) -> int:
-    """The epoch that is ours now."""
+def _acquire(store: Store, say: Callable[[str], None], timing: LeaseTiming) -> int:
+    """Take the lease and return its epoch; InputError if its holder is alive."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
-    about = asdict(this_process()) | {"since": since, "nonce": secrets.token_hex(8)}
+    body = asdict(this_process()) | {"since": since, "nonce": secrets.token_hex(8)}
     while True:
-        standing = current_lease(store)
-        if standing is not None and holder_is_alive(store, standing, say, lease):
+        current = current_lease(store)
+        if current is not None and holder_is_alive(store, current, say, timing):
             raise InputError(
-                f"{store.uri}: another driver is at work here ({standing}): stop it first, or use "
-                "another --out"
+                f"{store.uri}: another driver holds the lease on this run ({current}): stop it "
+                "first, or use another --out"
             )
-        epoch = standing.epoch + 1 if standing else 1
+        epoch = current.epoch + 1 if current else 1
         try:
-            store.create(_path(epoch), json.dumps(about).encode())
+            store.create(_lease_path(epoch), json.dumps(body).encode())
         except ConflictError:
-            continue  # somebody was faster: look at that one
+            continue  # another driver took this epoch first
         return epoch
 
 
 def holder_is_alive(
-    store: Store, claim: Lease, say: Callable[[str], None], lease: LeaseTiming
+    store: Store, lease: Lease, say: Callable[[str], None], timing: LeaseTiming
 ) -> bool:
-    """Whether the holder of a claim lives; where it cannot be seen, it is watched for a while."""
-    alive = None if claim.process is None else is_alive(claim.process)
+    """Whether the holder of a lease is alive.
+
+    A process on another host cannot be seen: the lease is watched until it is renewed or expires.
+    """
+    alive = None if lease.process is None else is_alive(lease.process)
     if alive is not None:
         return alive
     say(
-        f"{store.uri}: claimed by {claim}, which cannot be seen from here: "
-        f"waiting {lease.silence_s:.0f} s for a sign of life"
+        f"{store.uri}: {lease} holds the lease and cannot be seen from here: "
+        f"waiting {timing.expires_after_s:.0f} s for a heartbeat"
     )
-    last = time.monotonic() + lease.silence_s
-    while time.monotonic() < last:
+    expires = time.monotonic() + timing.expires_after_s
+    while time.monotonic() < expires:
         now = current_lease(store)
         if now is None:
             return False
-        if (now.epoch, now.beats) != (claim.epoch, claim.beats):
+        if (now.epoch, now.heartbeats) != (lease.epoch, lease.heartbeats):
             return True
-        time.sleep(min(LOOK_S, lease.silence_s / 10))
+        time.sleep(min(POLL_S, timing.expires_after_s / 10))
     return False
 
 
-def _path(epoch: int) -> str:
+def _lease_path(epoch: int) -> str:
     return f"{FOLDER}/{epoch:06d}.json"
 
 
-def _highest(names: Sequence[str]) -> int:
-    """The highest epoch that is claimed; 0 where none is."""
+def _highest_epoch(names: Sequence[str]) -> int:
+    """The highest epoch among lease files; 0 if there are none."""
     return max((_epoch(name) for name in names if name.endswith(".json")), default=0)
 
 

@@ -1,4 +1,4 @@
-"""A store on a local file system, or on one that this machine mounts."""
+"""A store on a local or mounted file system."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import BinaryIO
 
-from orchestrator.storage.store import must_hold
+from orchestrator.storage.store import require_same_bytes
 
 
 class LocalStore:
@@ -16,28 +16,28 @@ class LocalStore:
         self.root, self.uri = root, str(root)
 
     def create(self, path: str, data: bytes) -> None:
-        """Write beside, sync, then give it its name; a name that is taken is never replaced."""
+        """Write a temporary file, sync it, then link it to its name. Nothing is overwritten."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
-            with beside.open("xb") as file:
+            with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            _name(beside, target)
+            _link(temporary, target)
         except FileExistsError:
-            must_hold(self, path, data)
+            require_same_bytes(self, path, data)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         _sync_folder(target.parent)
 
     def open(self, path: str) -> BinaryIO:
-        """The file, to be read."""
+        """Open a file for reading."""
         return (self.root / path).open("rb")
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, without those still being written."""
+        """The names of the files in a folder, without those that are being written."""
         try:
             entries = list((self.root / folder).iterdir())
         except (FileNotFoundError, NotADirectoryError):
@@ -45,20 +45,20 @@ class LocalStore:
         return sorted(e.name for e in entries if e.is_file() and not e.name.startswith("."))
 
     def delete(self, path: str) -> None:
-        """Remove a file, if it is there."""
+        """Delete a file if it exists."""
         (self.root / path).unlink(missing_ok=True)
 
 
-def _name(beside: Path, target: Path) -> None:
+def _link(temporary: Path, target: Path) -> None:
     try:
-        os.link(beside, target)
+        os.link(temporary, target)
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
             raise
-        # No hard links here (FAT, some network mounts): the next best that does not overwrite.
+        # No hard links here (FAT, some network mounts): check, then rename.
         if target.exists():
             raise FileExistsError(str(target)) from None
-        beside.rename(target)
+        temporary.rename(target)
 
 
 def _sync_folder(folder: Path) -> None:

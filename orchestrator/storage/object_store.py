@@ -1,4 +1,4 @@
-"""A run folder on an object store: S3, GCS, or whatever fsspec knows."""
+"""A store on S3, GCS or any other file system of fsspec. Failed calls are retried."""
 
 import io
 import logging
@@ -11,20 +11,20 @@ import fsspec
 
 from divergence.errors import InputError, one_line
 from orchestrator.storage.local_store import LocalStore
-from orchestrator.storage.store import Store, must_hold
+from orchestrator.storage.store import Store, require_same_bytes
 
-OUTAGE_S = 300.0
-"""How long a store that has answered before may fail until the run gives up."""
+RETRY_FOR_S = 300.0
+"""How long a call is retried on a store that has answered before."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 def open_object_store(uri: str) -> Store:
-    """The run folder at a URI. A file:// one is local."""
+    """Open the folder at a URI. file:// gives a local store."""
     try:
         fs, root = fsspec.core.url_to_fs(uri, use_listings_cache=False)
-    except Exception as error:  # every file system has exceptions of its own
+    except Exception as error:  # every file system raises its own types
         raise InputError(f"{uri}: cannot be opened: {one_line(error)}") from error
     if "file" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,)):
         return LocalStore(Path(root))
@@ -32,18 +32,18 @@ def open_object_store(uri: str) -> Store:
 
 
 class ObjectStore:
-    """A prefix of an object store, where one put shows an object whole or not at all.
+    """A prefix of an object store, where one put makes a complete object visible, or none.
 
-    An outage is waited out, since whatever is asked may be asked again; but not one before the
-    first answer, which is more likely a mistake in the address or the credentials.
+    Every call is safe to repeat, so calls that fail are retried. The first call is not: if the
+    store has never answered, the address or the credentials are probably wrong.
     """
 
-    def __init__(self, uri: str, fs: Any, root: str, outage_s: float = OUTAGE_S) -> None:
+    def __init__(self, uri: str, fs: Any, root: str, retry_for_s: float = RETRY_FOR_S) -> None:
         self.uri, self.fs, self.root = uri, fs, root
-        self._outage_s, self._reached = outage_s, False
+        self._retry_for_s, self._has_answered = retry_for_s, False
 
     def create(self, path: str, data: bytes) -> None:
-        """One conditional put. A retry of one that had arrived unheard finds its own bytes."""
+        """One conditional put. A retry whose first put did arrive finds its own bytes."""
 
         def put() -> bool:
             try:
@@ -51,62 +51,67 @@ class ObjectStore:
             except FileNotFoundError as error:  # no such bucket
                 raise PermissionError(one_line(error)) from error
             except OSError as error:
-                if not _taken(error):
+                if not _already_exists(error):
                     raise
                 return False
             return True
 
-        if not self._ask(path, "written", put):
-            must_hold(self, path, data)
+        if not self._with_retries(path, "written", put):
+            require_same_bytes(self, path, data)
 
     def open(self, path: str) -> BinaryIO:
-        """The object, read as a whole, so that a read that breaks off can begin again."""
-        return io.BytesIO(self._ask(path, "read", lambda: self.fs.cat_file(f"{self.root}/{path}")))
+        """Read the whole object, so that a failed read can be retried."""
+        data = self._with_retries(path, "read", lambda: self.fs.cat_file(f"{self.root}/{path}"))
+        return io.BytesIO(data)
 
     def names(self, folder: str) -> list[str]:
         """The names of the objects in a folder."""
         where = f"{self.root}/{folder}".rstrip("/")
         try:
-            found = self._ask(folder, "listed", lambda: self.fs.ls(where, detail=True))
+            found = self._with_retries(folder, "listed", lambda: self.fs.ls(where, detail=True))
         except FileNotFoundError:
             return []
         return sorted(PurePosixPath(f["name"]).name for f in found if f["type"] == "file")
 
     def delete(self, path: str) -> None:
-        """Remove an object, if it is there."""
+        """Delete an object if it exists."""
         try:
-            self._ask(path, "deleted", lambda: self.fs.rm_file(f"{self.root}/{path}"))
+            self._with_retries(path, "deleted", lambda: self.fs.rm_file(f"{self.root}/{path}"))
         except FileNotFoundError:
             return
 
-    def _ask(self, path: str, what: str, call: Callable[[], T]) -> T:
-        """Call; FileNotFoundError is an answer, anything else that does not pass is one line."""
-        last, pause_s = time.monotonic() + self._outage_s, FIRST_PAUSE_S
+    def _with_retries(self, path: str, what: str, call: Callable[[], T]) -> T:
+        """Call, and retry errors that may pass; InputError if they do not.
+
+        FileNotFoundError is an answer of the store and is not retried.
+        """
+        give_up, pause_s = time.monotonic() + self._retry_for_s, FIRST_PAUSE_S
         while True:
             try:
-                found = call()
+                answer = call()
             except FileNotFoundError:
-                self._reached = True
+                self._has_answered = True
                 raise
-            except Exception as error:  # credentials, endpoints, bodies: each has its own
-                final = _forbidden(error) or not self._reached
-                if final or time.monotonic() >= last:
-                    where = f"{self.uri}/{path}".rstrip("/")
-                    raise InputError(f"{where}: cannot be {what}: {one_line(error)}") from error
-                log.warning("%s/%s: to be %s again: %s", self.uri, path, what, one_line(error))
+            except Exception as error:  # every file system raises its own types
+                where = f"{self.uri}/{path}".rstrip("/")
+                message = f"{where}: cannot be {what}: {one_line(error)}"
+                final = _is_forbidden(error) or not self._has_answered
+                if final or time.monotonic() >= give_up:
+                    raise InputError(message) from error
+                log.warning("%s; retrying in %g s", message, pause_s)
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             else:
-                self._reached = True
-                return found
+                self._has_answered = True
+                return answer
 
 
-def _taken(error: OSError) -> bool:
-    """Whether there is an object of this name. (A 409, of two puts at once, is to be retried.)"""
-    told = f"{error} {error.__cause__}"
-    return isinstance(error, FileExistsError) or "PreconditionFailed" in told
+def _already_exists(error: OSError) -> bool:
+    """Whether an object of this name exists. (A 409, from two puts at once, is retried.)"""
+    message = f"{error} {error.__cause__}"
+    return isinstance(error, FileExistsError) or "PreconditionFailed" in message
 
 
-def _forbidden(error: Exception) -> bool:
-    """Whether the store says no, which it will say again; Google's client has no type for it."""
+def _is_forbidden(error: Exception) -> bool:
+    """Whether access is denied, which a retry cannot change. Google's client has no type for it."""
     return isinstance(error, PermissionError) or str(error).startswith("Forbidden")

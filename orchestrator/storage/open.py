@@ -1,4 +1,4 @@
-"""The store at a path or URI."""
+"""Open the store at a path or URI."""
 
 import re
 from pathlib import Path
@@ -9,13 +9,13 @@ from orchestrator.storage.store import Store
 
 
 def open_store(uri: str) -> Store:
-    """The run folder at a local path or URI. Nothing is created yet."""
+    """Open the folder at a local path or URI. Nothing is created."""
     if "://" not in uri:
         return LocalStore(Path(uri).expanduser().absolute())
     if re.match(r"[^/]*://[^/]*:[^/]*@", uri):
         raise InputError(
-            f"{uri.split('://')[0]}://…: a password must not stand in a URI, which is shown in "
-            "logs and records: give it to the file system by its environment"
+            f"{uri.split('://')[0]}://…: a URI must not contain a password, because logs and "
+            "records show it: pass it to the file system in an environment variable"
         )
     from orchestrator.storage.object_store import open_object_store  # fsspec is slow to load
 

@@ -1,4 +1,4 @@
-"""Where a report is written: a folder or object-store URI, whose files it may replace."""
+"""Where reports and exports are written: a folder or URI whose files may be replaced."""
 
 import secrets
 from pathlib import Path
@@ -10,9 +10,9 @@ from divergence.errors import InputError
 
 
 class Output:
-    """A folder that is written to again and again: unlike a run's store, files are replaced.
+    """A folder whose files may be replaced, unlike those of a run's store.
 
-    A file is seen as it was or as it will be, never half written.
+    A reader sees the old file or the new one, never a partial one.
     """
 
     def __init__(self, uri: str) -> None:
@@ -26,7 +26,7 @@ class Output:
                 raise InputError(f"{uri}: cannot be opened: {reason}") from None
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file, or replace it."""
+        """Write or replace a file."""
         if self._fs is not None:
             self._fs.pipe_file(f"{self._root.rstrip('/')}/{path}", data)
             return
@@ -34,10 +34,10 @@ class Output:
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise InputError(f"{self.uri}: cannot be written to: it is no folder") from None
-        beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+            raise InputError(f"{self.uri}: cannot be written to: not a folder") from None
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
         try:
-            beside.write_bytes(data)
-            beside.replace(target)
+            temporary.write_bytes(data)
+            temporary.replace(target)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)

@@ -1,65 +1,65 @@
-"""A folder of whole files, written once and never altered: what every storage offers."""
+"""The interface of a run folder: files that are written once and never changed."""
 
 import hashlib
 from typing import BinaryIO, Protocol
 
 from divergence.errors import InputError
 
-BLOCK = 1 << 22
+BLOCK_BYTES = 1 << 22
 
 
 class ConflictError(InputError):
-    """Other bytes stand where a file was to be created: a second driver is at work here."""
+    """The file exists with other contents: a second driver writes to this folder."""
 
 
 class Store(Protocol):
-    """Files by relative path ("journal/a/cycle-000001.json"). There is no overwriting.
+    """Files by relative path ("journal/a/cycle-000001.json"). Files are never overwritten.
 
-    A file is seen whole or not at all, whatever happens while it is written.
+    A reader sees a complete file or none, even if the writer is killed.
     """
 
     uri: str
 
     def create(self, path: str, data: bytes) -> None:
-        """Write a new file. The same bytes there already will do; others are ConflictError."""
+        """Write a new file. If it exists, the same bytes are fine and others a ConflictError."""
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """The file, to be read. FileNotFoundError where there is none."""
+        """Open a file for reading. FileNotFoundError if it does not exist."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, sorted; none where the folder is not there."""
+        """The names of the files in a folder, sorted; empty if the folder does not exist."""
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file, if it is there."""
+        """Delete a file if it exists."""
         ...
 
 
 def read(store: Store, path: str) -> bytes:
-    """A file's bytes."""
+    """Read a file."""
     with store.open(path) as file:
         return file.read()
 
 
 def sha256_of(store: Store, path: str) -> str:
-    """A file's checksum, read block by block."""
+    """The checksum of a file, which is read block by block."""
     digest = hashlib.sha256()
     with store.open(path) as file:
-        while block := file.read(BLOCK):
+        while block := file.read(BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
 
 
-def must_hold(store: Store, path: str, data: bytes) -> None:
-    """ConflictError unless the file there has these very bytes."""
+def require_same_bytes(store: Store, path: str, data: bytes) -> None:
+    """ConflictError unless the file has exactly these bytes."""
     try:
         same = read(store, path) == data
     except FileNotFoundError:
-        same = False  # another's put is under way
+        same = False  # another process is still writing it
     if not same:
         raise ConflictError(
-            f"{store.uri}/{path}: is there already, with other contents: another process writes "
-            "to this run; stop one of the two"
+            f"{store.uri}/{path}: already exists with other contents: another process writes to "
+            "this folder; stop one of the two"
         )

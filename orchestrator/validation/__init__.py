@@ -1,1 +1,1 @@
-"""From YAML text to checked, frozen objects; every mistake is one line."""
+"""From YAML to validated, frozen config objects. Every mistake is one line."""

@@ -1,4 +1,4 @@
-"""From data to a checked config object: every mistake found, each told in one line."""
+"""Validate data as a config object. All mistakes are reported, one line each."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,101 +14,97 @@ Mistake = tuple[Path, str]
 
 
 def read_as(model: type[M], data: object) -> M:
-    """`data`, as YAML or JSON gives it, as a `model`.
+    """Validate `data`, as read from YAML or JSON, as a `model`.
 
-    Raises ValidationError, with a message in our words for each mistake. Validators may call it
-    for a part of their own: pydantic joins the mistakes and their paths.
+    Raises ValidationError, with a message of our own for each mistake. A validator may call it for
+    a part of its data: pydantic joins the mistakes and their paths.
     """
     try:
         return model.model_validate(data)
     except ValidationError as error:
         raise ValidationError.from_exception_data(
-            model.__name__, [_in_our_words(model, d) for d in error.errors() if not _echo(d)]
+            model.__name__, [_reworded(model, d) for d in error.errors() if not _is_side_effect(d)]
         ) from None
 
 
 def one_of(models: Mapping[str, type[BaseModel]], key: str) -> WrapValidator:
-    """Validates a union whose member is told by the text at `key`; a bare text is `{key: text}`."""
+    """Validate a union by the name at `key`. A plain string is short for `{key: string}`."""
 
     def validate(data: object) -> object:
+        names = ", ".join(models)
         if isinstance(data, tuple(models.values())):
             return data
         if isinstance(data, str):
             data = {key: data}
         if not isinstance(data, dict):
-            raise mistake(f"must be one of {listed(models)}, or a mapping with {key!r}", data)
+            raise mistake(f"must be one of {names}, or a mapping with {key!r}", data)
         if key not in data:
-            raise mistake(f"needs {key!r}, one of {listed(models)}")
+            raise mistake(f"needs {key!r}, one of {names}")
         name = data[key]
         if not isinstance(name, str) or name not in models:
-            raise mistake(f"{key!r} must be one of {listed(models)}{nearest(name, models)}", name)
+            raise mistake(f"{key!r} must be one of {names}{did_you_mean(name, models)}", name)
         return read_as(models[name], data)
 
-    return instead(validate)
+    return validate_with(validate)
 
 
 def shorthand(model: type[BaseModel], expand: Callable[[Any], object]) -> WrapValidator:
-    """Validates as `model`, after `expand` has turned short forms into the long one."""
-    return instead(lambda data: read_as(model, expand(data)))
+    """Validate as `model`, after `expand` has turned a short form into the full one."""
+    return validate_with(lambda data: read_as(model, expand(data)))
 
 
-def instead(validate: Callable[[Any], object]) -> WrapValidator:
-    """Validates by this function alone; the annotated type still serves to write the value."""
+def validate_with(validate: Callable[[Any], object]) -> WrapValidator:
+    """Validate with this function only; the annotated type is still used to serialise."""
     return WrapValidator(lambda data, _pydantics_own: validate(data))
 
 
-_NOTHING = object()
+_NO_VALUE = object()
 
 
-def mistake(text: str, value: object = _NOTHING) -> PydanticCustomError:
-    """The error that a validator raises to say `text`, and the offending value if there is one."""
-    if value is not _NOTHING:
-        text = f"{text}, but is {shown(value)}"
+def mistake(text: str, value: object = _NO_VALUE) -> PydanticCustomError:
+    """The error that a validator raises: `text`, and the invalid value if there is one."""
+    if value is not _NO_VALUE:
+        text = f"{text}, but is {short(value)}"
     return PydanticCustomError("mistake", "{text}", {"text": text})
 
 
 def mistakes_of(error: ValidationError) -> list[Mistake]:
-    """Path and text of each mistake that `read_as` found."""
+    """The path and text of each mistake that `read_as` found."""
     return [(tuple(details["loc"]), details["msg"]) for details in error.errors()]
 
 
-def written(path: Path) -> str:
-    """A path as the user writes it for `--set`: arms.0.name."""
+def dotted(path: Path) -> str:
+    """A path as the user writes it in `--set`: arms.0.name."""
     return ".".join(str(step) for step in path)
 
 
-def shown(value: object) -> str:
-    """A value for an error line: at most 60 characters."""
+def short(value: object) -> str:
+    """A value for an error message: at most 60 characters."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def listed(names: Mapping[str, object]) -> str:
-    """Names for an error line."""
-    return ", ".join(names)
-
-
-def nearest(name: object, names: Mapping[str, object]) -> str:
-    """' (did you mean x?)' where some name is close, else nothing."""
+def did_you_mean(name: object, names: Mapping[str, object]) -> str:
+    """' (did you mean x?)' if a name is similar, else an empty string."""
     close = get_close_matches(str(name), names, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def _echo(details: ErrorDetails) -> bool:
-    """Whether a list is called too short only because its entries were refused, one by one."""
+def _is_side_effect(details: ErrorDetails) -> bool:
+    """Whether a list is only too short because its entries are invalid and were dropped."""
     return details["type"] == "too_short" and len(details["input"]) > 0
 
 
-def _in_our_words(model: type[BaseModel], details: ErrorDetails) -> InitErrorDetails:
+def _reworded(model: type[BaseModel], details: ErrorDetails) -> InitErrorDetails:
     kind, path, value = details["type"], details["loc"], details["input"]
     if kind == "mistake":
         error = mistake(details["msg"])
     elif kind == "missing":
-        error = mistake("missing: it must be given")
+        error = mistake("missing: this key is required")
     elif kind == "extra_forbidden":
         keys = _keys_at(model, path[:-1])
-        allowed = f"; allowed: {listed(keys)}" if keys else ""
-        error = mistake(f"unknown key{nearest(path[-1], keys)}{allowed}")
+        allowed = f"; allowed: {', '.join(keys)}" if keys else ""
+        error = mistake(f"unknown key{did_you_mean(path[-1], keys)}{allowed}")
     elif kind == "too_short":
         error = mistake("must have at least one entry, but is empty")
     elif kind == "value_error":
@@ -125,7 +121,7 @@ def _in_our_words(model: type[BaseModel], details: ErrorDetails) -> InitErrorDet
 def _keys_at(model: type[BaseModel], path: Path) -> Mapping[str, object]:
     """The keys that are allowed at `path`, through plain fields and lists.
 
-    None in a union that does not go by `one_of`: which of its members was meant is not known.
+    Empty inside a union that does not use `one_of`: it is unknown which member was meant.
     """
     inner: Any = model
     for step in path:
@@ -136,7 +132,7 @@ def _keys_at(model: type[BaseModel], path: Path) -> Mapping[str, object]:
 
 
 def _item(annotation: Any) -> Any:
-    """What `X | None`, `tuple[X, ...]` and `dict[str, X]` hold."""
+    """The item type X of `X | None`, `tuple[X, ...]` and `dict[str, X]`."""
     inner = [arg for arg in get_args(annotation) if arg not in (type(None), Ellipsis)]
     return _item(inner[-1]) if inner else annotation
 

@@ -1,39 +1,30 @@
-"""The base of every config object: frozen, and no key goes unread."""
+"""The base of every config object: frozen, and every key must be known."""
 
-from typing import Any
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
-from pydantic_core import CoreSchema
+import pydantic
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-
-def _make_scalars_strict(part: Any) -> None:
-    if isinstance(part, dict):
-        if part.get("type") in ("int", "float", "bool", "str"):
-            part["strict"] = True
-        for inner in part.values():
-            _make_scalars_strict(inner)
-    elif isinstance(part, list | tuple):
-        for inner in part:
-            _make_scalars_strict(inner)
+T = TypeVar("T")
+LAX = pydantic.Strict(False)
+"""Marks a field that YAML has no type for, so that it is read from another one."""
+Items = Annotated[tuple[T, ...], LAX]
+"""A tuple, from a list."""
+Instant = Annotated[AwareDatetime, LAX]
+"""A time with a zone, from an ISO text."""
 
 
 class Strict(BaseModel):
-    """A frozen piece of config. An unknown key or a wrong type is an error, never a guess.
+    """A frozen part of a config. An unknown key or a wrong type is an error, never a guess.
 
-    Numbers, texts and truth values are taken as they are: "5" is no number, 1 not true, 1.0 no
-    whole number. What YAML cannot say (tuples, dates) is read from what it can.
+    "5" is not a number, 1 not true and 1.0 not an integer. Declare what YAML cannot express as
+    `Items` or `Instant`, or mark it `LAX`.
     """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
     )
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Pydantic's own schema with strict scalars.
-
-        Its `strict` mode would also refuse a list for a tuple and a text for a date.
-        """
-        schema = handler(source)
-        _make_scalars_strict(schema)
-        return schema

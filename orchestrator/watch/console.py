@@ -1,4 +1,4 @@
-"""A run as a person or a program sees it, told by its records alone."""
+"""A run on the console: a live table, plain lines or JSON lines, from its records alone."""
 
 import json
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ class LineView:
 
 
 class JsonView(LineView):
-    """The same, a JSON object in each line."""
+    """The same as JSON, one object per line."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream, None)

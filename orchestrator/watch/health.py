@@ -1,4 +1,4 @@
-"""Whether a run is well, and why not, from its folder alone."""
+"""Whether a run is healthy, and if not why, from its run folder alone."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,30 +7,30 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from orchestrator.journal.journal import check_files, cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, DamagedError, champion, count_outcomes
+from orchestrator.journal.record import CorruptError, CycleRecord, champion, count_outcomes
 from orchestrator.storage.store import Store
 
 HOUR = timedelta(hours=1)
-MOST_RECORDS = 400
-"""Of an arm, at most so many are read: an hour of nine-second cycles."""
-LEAST_RETAINED = 0.8
-MOST_LOST = 0.05
-MOST_SET_ASIDE = 0.01
+MAX_RECORDS = 400
+"""The most records read for one arm: an hour of nine-second cycles."""
+MIN_RETAINED = 0.8
+MAX_LOST = 0.05
+MAX_SET_ASIDE = 0.01
 LATE_CYCLES = 2
-SHORTEST_WAIT_S = 60.0
-"""A run of quick cycles is not late before this."""
+MIN_LATE_S = 60.0
+"""A run with short cycles is not late before this."""
 STALE_CYCLES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ArmHealth:
-    """An arm's last hour."""
+    """The last hour of an arm."""
 
     arm: str
     cycle: int
-    """The newest committed one."""
+    """The newest committed cycle."""
     cycles: int
-    """How many the hour has."""
+    """The number of cycles in the hour."""
     retained_fraction: float | None
     launched: int
     failed: int
@@ -45,55 +45,57 @@ class ArmHealth:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A run at a moment."""
+    """The state of a run at one time. `holdfast health --json` prints these fields."""
 
     driver: str
-    """Who has it, in words."""
+    """Which driver holds the lease, for a message."""
     working: bool
     complete: bool
     arms: Mapping[str, ArmHealth]
     commit_age_s: float | None
     interval_s: float | None
-    """The usual time from one commit to the next."""
+    """The median time from one commit to the next."""
     lag_s: float | None
-    """How far the newest trained event is behind the clock; of a live stream only."""
+    """Age of the newest trained event; None unless the source is a live stream."""
     damaged: tuple[str, ...]
 
 
 def last_hour(store: Store, arm: str) -> tuple[list[CycleRecord], list[str]]:
-    """The arm's records of the hour up to its newest, oldest first, and what is damaged."""
+    """The arm's records of the hour up to its newest, oldest first, and errors of corrupt files."""
     found: list[CycleRecord] = []
-    damaged: list[str] = []
-    for cycle in reversed(cycles_of(store, arm)[-MOST_RECORDS:]):
+    errors: list[str] = []
+    for cycle in reversed(cycles_of(store, arm)[-MAX_RECORDS:]):
         try:
             record = read_record(store, arm, cycle)
-        except DamagedError as fault:
-            damaged.append(str(fault))
+        except CorruptError as error:
+            errors.append(str(error))
             continue
-        if len(found) > 1 and begun(record) < begun(found[0]) - HOUR:  # two tell the interval
+        if (
+            len(found) > 1 and started_at(record) < started_at(found[0]) - HOUR
+        ):  # an interval needs two
             break
         found.append(record)
     if found:
-        damaged += _champion_faults(store, found[0])
-    return found[::-1], damaged
+        errors += _champion_errors(store, found[0])
+    return found[::-1], errors
 
 
-def _champion_faults(store: Store, newest: CycleRecord) -> Iterator[str]:
-    """What is wrong with the champion's files. Read is the last alone: the first may be large."""
+def _champion_errors(store: Store, newest: CycleRecord) -> Iterator[str]:
+    """Errors of the champion's files. Only the last is read: the first may be large."""
     folders = {file.path.rpartition("/")[0] for file in newest.model}
-    there = {f"{folder}/{name}" for folder in folders for name in store.names(folder)}
-    missing = [file.path for file in newest.model if file.path not in there]
+    existing = {f"{folder}/{name}" for folder in folders for name in store.names(folder)}
+    missing = [file.path for file in newest.model if file.path not in existing]
     yield from (f"{path}: missing" for path in missing)
     if missing:
         return
     try:
         check_files(store, newest.model[-1:], {})
-    except DamagedError as fault:
-        yield str(fault)
+    except CorruptError as error:
+        yield str(error)
 
 
 def arm_health(records: Sequence[CycleRecord]) -> ArmHealth:
-    """What an arm's records say; there is at least one."""
+    """Summarise an arm's records, of which there is at least one."""
     records = [record for record in records if record.chunk.events] or records[-1:]
     counts, newest = [count_outcomes(record) for record in records], records[-1]
     decided = sum(c.retained + c.diverged for c in counts)
@@ -120,63 +122,64 @@ def arm_health(records: Sequence[CycleRecord]) -> ArmHealth:
 
 
 def interval_s(records: Sequence[CycleRecord]) -> float | None:
-    """The usual time between two cycles; None where there is but one."""
-    times = [begun(record) for record in records[-20:]]
+    """The median time between two cycles; None if there is only one."""
+    times = [started_at(record) for record in records[-20:]]
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
     return statistics.median(gaps) if gaps else None
 
 
 def committed_at(record: CycleRecord) -> datetime:
-    """About when a cycle was over."""
-    return begun(record) + timedelta(seconds=record.timings.get("cycle", 0.0))
+    """About when a cycle was committed."""
+    return started_at(record) + timedelta(seconds=record.timings.get("cycle", 0.0))
 
 
-def begun(record: CycleRecord) -> datetime:
-    """When a cycle began."""
-    return moment(record.started)
+def started_at(record: CycleRecord) -> datetime:
+    """When a cycle started."""
+    return parse_time(record.started)
 
 
-def moment(text: str) -> datetime:
-    """A time in a record; without a zone it is UTC."""
+def parse_time(text: str) -> datetime:
+    """A time as records store it; UTC if it has no time zone."""
     found = datetime.fromisoformat(text)
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def reasons(health: Health) -> list[str]:
-    """Why the run is not well, a line each; none where it is."""
-    return [*_of_the_driver(health), *health.damaged, *_of_the_arms(health.arms.values())]
+    """Why the run is not healthy, a line each; empty if it is."""
+    return [*_driver_reasons(health), *health.damaged, *_arm_reasons(health.arms.values())]
 
 
-def _of_the_driver(health: Health) -> Iterator[str]:
+def _driver_reasons(health: Health) -> Iterator[str]:
     if health.complete:
         return
     if not health.working:
-        yield f"nobody drives the run: {health.driver}; the same `holdfast run` goes on with it"
+        yield f"the run has stopped: {health.driver}; the same `holdfast run` resumes it"
     age, usual = health.commit_age_s, health.interval_s
     if not health.arms:
-        yield "nothing is committed yet"
+        yield "no cycle is committed yet"
     elif age is not None and usual is not None:
-        most = max(LATE_CYCLES * usual, SHORTEST_WAIT_S)
-        if age > most:
-            yield f"no commit for {age:.0f} s, while a cycle usually takes {usual:.3g} s"
+        limit_s = max(LATE_CYCLES * usual, MIN_LATE_S)
+        if age > limit_s:
+            yield f"no commit for {age:.0f} s, but a cycle usually takes {usual:.3g} s"
     if health.lag_s is not None and usual is not None and health.lag_s > 3 * usual + 60:
-        yield f"the newest trained event is {health.lag_s:.0f} s old: the run is behind its stream"
+        yield f"the newest trained event is {health.lag_s:.0f} s old: the run is behind the stream"
 
 
-def _of_the_arms(arms: Iterable[ArmHealth]) -> Iterator[str]:
+def _arm_reasons(arms: Iterable[ArmHealth]) -> Iterator[str]:
     for arm in arms:
         fraction, lost = arm.retained_fraction, arm.failed + arm.late
-        if fraction is not None and fraction < LEAST_RETAINED:
-            yield f"{arm.arm}: retained fraction {fraction:.2f} in its last hour, below 0.8"
-        if lost > MOST_LOST * arm.launched:
+        if fraction is not None and fraction < MIN_RETAINED:
+            found = f"retained fraction {fraction:.2f} in the last hour"
+            yield f"{arm.arm}: {found}, below {MIN_RETAINED}"
+        if lost > MAX_LOST * arm.launched:
             yield f"{arm.arm}: {arm.failed} failed and {arm.late} late of {arm.launched} instances"
-        crowned = -1 if arm.champion_cycle is None else arm.champion_cycle
-        if arm.cycles >= STALE_CYCLES and crowned <= arm.cycle - STALE_CYCLES:
+        newest = -1 if arm.champion_cycle is None else arm.champion_cycle
+        if arm.cycles >= STALE_CYCLES and newest <= arm.cycle - STALE_CYCLES:
             yield f"{arm.arm}: no new champion in the last {STALE_CYCLES} cycles"
         if arm.served_logloss is not None and arm.served_logloss > arm.constant_logloss:
             yield (
                 f"{arm.arm}: the served log-loss, {arm.served_logloss:.5f}, is worse than that of "
                 f"a constant CTR, {arm.constant_logloss:.5f}"
             )
-        if arm.set_aside_share > MOST_SET_ASIDE:
-            yield f"{arm.arm}: {arm.set_aside_share:.1%} of the rows were broken and set aside"
+        if arm.set_aside_share > MAX_SET_ASIDE:
+            yield f"{arm.arm}: {arm.set_aside_share:.1%} of the rows were invalid and skipped"

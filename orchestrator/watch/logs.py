@@ -1,4 +1,4 @@
-"""What happens beside the cycles (processes lost, storage that fails), as JSON lines."""
+"""The log as JSON lines: events outside the cycles, such as lost processes and storage retries."""
 
 import json
 import logging
@@ -13,10 +13,10 @@ PACKAGE = "orchestrator"
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: time, level, where, message."""
+    """One JSON object per line: time, level, logger, message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A record as JSON."""
+        """Format a log record as JSON."""
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -28,7 +28,7 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def logging_to(path: str | None) -> Iterator[None]:
-    """Append this package's log to a file ("-": standard error); None: leave logging as it is."""
+    """Append this package's log to a file ("-": standard error); None: change nothing."""
     if path is None:
         yield
         return

@@ -61,7 +61,9 @@ def test_the_same_counts_give_the_same_interval_in_any_currency() -> None:
 
 
 def test_an_arm_without_clicks_is_refused() -> None:
-    with pytest.raises(InputError, match=r"at least one click .* has 0 clicks that cost 0"):
+    with pytest.raises(
+        InputError, match=r"at least one click .* has 0 clicks with a total cost of 0"
+    ):
         posterior(Counts(100, 0, 0.0), generator())
 
 

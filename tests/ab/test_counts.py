@@ -49,15 +49,15 @@ def test_trials_survive_the_way_through_a_csv(csv: Path) -> None:
         (
             "2,new,900,18,9",
             "2,new,900,-1,9",
-            "row 3: clicks must be a whole number >= 0, but is -1",
+            "row 3: clicks must be an integer >= 0, but is -1",
         ),
-        ("2,new,900,18,9", "2,new,900,1.5,9", "row 3: clicks must be a whole number"),
+        ("2,new,900,18,9", "2,new,900,1.5,9", "row 3: clicks must be an integer"),
         ("12\n", "much\n", "row 2: cost must be a number >= 0, but is much"),
-        ("2,new,900,18,9", "2,new,900,0,9", "row 3: cost must be 0 where nobody clicked"),
-        ("2,new,900,18,9", "1,new,900,18,9", "row 3: a day of an arm must be given once"),
-        ("2,new,900,18,9\n", "", "day 2 has old alone, but needs both arms"),
+        ("2,new,900,18,9", "2,new,900,0,9", "row 3: cost must be 0 if there are no clicks"),
+        ("2,new,900,18,9", "1,new,900,18,9", "row 3: each day of an arm must appear only once"),
+        ("2,new,900,18,9\n", "", "day 2 must have both arms, but has only old"),
         ("2,new", "2,newer", "must have two arms"),
-        ("day,arm", "date,arm", "needs the columns day, arm, views, clicks, cost, but has no day"),
+        ("day,arm", "date,arm", "needs the columns day, arm, views, clicks, cost; missing: day"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_row(csv: Path, old: str, new: str, told: str) -> None:
@@ -70,10 +70,10 @@ def test_what_is_wrong_is_told_with_its_row(csv: Path, old: str, new: str, told:
 def test_unknown_arms_and_files_are_told(csv: Path) -> None:
     with pytest.raises(InputError, match=r"--control x: .* has the arms old, new"):
         read_counts(str(csv), control="x")
-    with pytest.raises(InputError, match="must be another arm"):
+    with pytest.raises(InputError, match="must be different arms"):
         read_counts(str(csv), control="old", treatment="old")
     with pytest.raises(InputError, match="cannot be read"):
         read_counts(str(csv.with_name("nope.csv")))
     csv.write_text("")
-    with pytest.raises(InputError, match="is no csv"):
+    with pytest.raises(InputError, match="not a csv file"):
         read_counts(str(csv))

@@ -86,7 +86,7 @@ def test_arms_learn_from_their_own_traffic_or_from_all(monkeypatch: pytest.Monke
     seen: dict[str, list[int]] = {"production": [], "entropic": []}
 
     def learn(self: Tuner, cycle: int, events: object) -> None:
-        seen[self.line.arm.name].append(len(events))  # type: ignore[arg-type]
+        seen[self.state.name].append(len(events))  # type: ignore[arg-type]
 
     monkeypatch.setattr(Tuner, "learn", learn)
     for traffic in ("own", "pooled"):
@@ -100,7 +100,7 @@ def test_arms_learn_from_their_own_traffic_or_from_all(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("assignment", "told"),
     [
-        ("treatment.name=production", "must have names of their own, but are both 'production'"),
+        ("treatment.name=production", "must have different names, but both are 'production'"),
         ("treatment.start_from={arm: production, cycle: 3}", "start_from must not be given"),
         ("source=toy", "'kind' must be one of simulator"),
         ("seeds=[1, 1]", "seeds: must be different"),
@@ -156,13 +156,13 @@ def test_a_test_is_run_once_and_gone_on_with(holdfast: Holdfast, tmp_path: Path)
     before = (out / "trials/seed-0000000001.json").read_bytes()
     code, again, err = holdfast("ab", "run", str(config), "--out", str(out))
     assert (code, again) == (0, told)
-    assert "1 of 1 trials are there already" in err
+    assert "skipping 1 of 1 trials: already finished" in err
     assert (out / "trials/seed-0000000001.json").read_bytes() == before
     assert {"ab.html", "counts.csv", "figures"} <= {path.name for path in out.iterdir()}
     assert [trial.name for trial in read_counts(str(out / "counts.csv"))] == ["seed 1"]
     code, _, err = holdfast("ab", "run", str(config), "--out", str(out), "--set", "share=0.3")
     assert code == 2
-    assert "holds an A/B test with another config" in err
+    assert "holds an A/B test with a different config" in err
 
 
 def test_trials_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_trials_are_kept_as_they_are(tmp_path: Path) -> None:
     assert folder.load(store) == given
     path = tmp_path / "trials/seed-0000000003.json"
     path.write_bytes(path.read_bytes().replace(b"50000", b"60000"))
-    with pytest.raises(InputError, match=r"torn or altered.*delete it"):
+    with pytest.raises(InputError, match=r"corrupt.*delete it"):
         folder.load(store)
 
 
@@ -186,15 +186,15 @@ def test_the_analysis_of_counts_decides_by_trials(holdfast: Holdfast, tmp_path: 
     assert code == 0, err
     found = json.loads(out)
     assert found["deciding"]["CTR"]["low"] > 0
-    assert found["verdict"].startswith("both of the paper's lifts show here.")
+    assert found["verdict"].startswith("both of the paper's lifts appear here.")
     assert found["deciding"]["CTR"]["basis"] == "Student's 95% interval over 3 trials"
     assert len(found["days"]) == len(found["trials"]) == 3
     page = (tmp_path / "ab.html").read_text()
     assert "the CTR lift is above zero" in page
-    assert "By day, all trials together" in page
+    assert "By day, all trials pooled" in page
     code, out, _ = holdfast("ab", "analyse", str(tmp_path / "counts.csv"))
     assert code == 0
-    assert re.search(r"CTR \+3\.\d+% .*: a lift shows", out)
+    assert re.search(r"CTR \+3\.\d+% .*: there is a lift", out)
 
 
 def test_the_report_has_the_ab_section(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_report_has_the_ab_section(tmp_path: Path) -> None:
     section = folder.ab_section(store)
     assert section.findings[0].verdict is not None
     assert [len(chart.panels) for chart in section.charts] == [2, 2]
-    assert "neither of the paper's two lifts shows here" not in section.findings[0].text
+    assert "neither of the paper's two lifts appears here" not in section.findings[0].text
     by_day, by_trial = section.tables
     assert [row[0].text for row in by_day.rows] == ["1", "2", "3"]
     assert [row[0].text for row in by_trial.rows] == ["seed 1", "seed 2", "seed 3", "all"]

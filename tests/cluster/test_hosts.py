@@ -1,7 +1,7 @@
 """A run on three hosts with addresses of their own, and what happens to it there.
 
-Ray has TLS and token authentication there, and the driver ships its code. scripts/soak.py does more
-of this, for longer.
+Ray has TLS and token authentication there, and the driver ships its code. scripts/lab/soak.py does
+more of this, for longer.
 """
 
 import json
@@ -16,10 +16,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from lab_cluster import ROOT, TRAINER, LabCluster, wait_for
-from lab_tls import tls_environment
-from netlab import Host, Lab
-from soak import bits
 
 from orchestrator.config.file import read_config
 from orchestrator.journal.journal import cycles_of
@@ -27,6 +23,10 @@ from orchestrator.journal.models import model_config
 from orchestrator.pool.ray_start import PACKAGES
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.open import open_store
+from scripts.lab.cluster import ROOT, TRAINER, LabCluster, wait_for
+from scripts.lab.netlab import Host, Lab
+from scripts.lab.soak import bits
+from scripts.lab.tls import tls_environment
 from trainer.chunk import compile_chunk
 from trainer.model import Model
 
@@ -87,7 +87,7 @@ def train_until_whole(cluster: LabCluster) -> int:
     while True:
         cycles = feed(cluster.out.parent / "events", 1)
         cluster.time_until(lambda wanted=cycles: cluster.committed() == wanted)
-        if cluster.whole():
+        if cluster.all_train():
             return cycles
 
 
@@ -152,7 +152,7 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
         assert refused.wait(120) == 2, told(cluster, name)
         said = told(cluster, name).splitlines()
         assert said[-1].startswith(f"holdfast: --address {cluster.address}: no Ray cluster answers")
-        assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) that of the cluster?" in said[-1]
+        assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) the cluster's?" in said[-1]
         assert not any("Traceback" in line for line in said)
     six_cycles_after(cluster, cluster.kill_head)
     cycles = train_until_whole(cluster)

@@ -67,7 +67,7 @@ def test_a_users_mistakes_are_a_line_each_and_code_2(holdfast: Holdfast, run_yam
         (("confg",), "No such command 'confg'. Did you mean 'config'? See holdfast --help."),
         (("config",), "Missing argument 'CONFIG'. See holdfast config --help."),
         (("log", "x", "--last", "0"), "Invalid value for '--last': 0 is not in the range x>=1."),
-        (("log", "/no/run"), "/no/run: is no run: it has no config.yaml"),
+        (("log", "/no/run"), "/no/run: not a run folder: it has no config.yaml"),
         (("log", "nope://run"), "nope://run: cannot be opened: Protocol not known: nope"),
     ],
 )
@@ -86,10 +86,10 @@ def test_mistakes_in_a_run_are_one_line_and_code_2(holdfast: Holdfast, tmp_path:
         (["run", tmp_path / "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["run", config, "--set", "tries=0"], "tries: should be greater than or equal to 1"),
         (["run", config, "--wrong"], "No such option"),
-        (["run", config, "--out", tmp_path / "no", "--resume"], "there is no run to resume"),
+        (["run", config, "--out", tmp_path / "no", "--resume"], "cannot resume: not a run folder"),
         (
             ["replay", tmp_path, "--cycle", "0", "--instance", "0"],
-            "is no run: it has no config.yaml",
+            "not a run folder: it has no config.yaml",
         ),
     ]:
         ran = holdfast(*map(str, arguments))
@@ -109,12 +109,12 @@ def test_help_and_version(holdfast: Holdfast) -> None:
 def test_log_lists_the_cycles_and_what_is_damaged(holdfast: Holdfast, tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "run")
     prepare(store, config(MINIMAL, "cycles=4"))
-    assert "has no committed cycle yet" in holdfast("log", store.uri).err
+    assert "no cycle is committed yet" in holdfast("log", store.uri).err
     for cycle in range(3):
         commit(store, [record(arm, cycle) for arm in ("a", "b")])
     (store.root / record_path("a", 1)).write_bytes(b"torn")
     told = holdfast("log", store.uri).out.splitlines()
-    assert told[0] == "journal/a/cycle-000001.json: torn or altered: no whole record"
+    assert told[0] == "journal/a/cycle-000001.json: corrupt: not a complete record"
     assert [text.split()[:3] for text in told[1:3]] == [["cycle", "0", "(1"]] * 2
     assert len(told) == 6
     last = holdfast("log", store.uri, "--last", "1", "--json").out.splitlines()

@@ -41,7 +41,7 @@ def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None
     assert run.returncode == 130, errors
     assert errors == ""
     told = [json.loads(line) for line in output.splitlines()]
-    assert "to go on: holdfast run" in told[-1]["message"]
+    assert "to resume: holdfast run" in told[-1]["message"]
     shown = [line["cycle"] for line in told if "cycle" in line]
     assert shown[-1] == len(records(out, "entropic")) - 1
     short = tmp_path / "short"
@@ -65,14 +65,14 @@ def test_a_second_ctrl_c_ends_a_run_whose_storage_does_not_answer(
             wait_for(told, '"cycle": 3')
             storage.away = True
             run.send_signal(signal.SIGINT)
-            wait_for(told, "once more to stop at once")
+            wait_for(told, "press again to stop at once")
             began = time.monotonic()
             run.send_signal(signal.SIGINT)
             assert run.wait(60) == 130
         finally:
             run.kill()
         assert time.monotonic() - began < 3 * LAST_S
-        assert "without the cycle under way; to go on: holdfast" in told.read_text()
+        assert "without the cycle under way; to resume: holdfast" in told.read_text()
         storage.away = False
     cycles = f"cycles={len(records(bucket, 'entropic')) + 1}"
     with hold_lease(open_store(bucket)):  # the one of the killed process is not in the way

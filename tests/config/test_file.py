@@ -110,13 +110,13 @@ def test_a_wrong_assignment_is_told_as_it_was_given(assignment: str, expected: s
 
 ARMS = "source: toy\narms: [{name: a}]\n"
 MISTAKES = [
-    ("source: toy\n", "run.yaml: arms: missing: it must be given"),
+    ("source: toy\n", "run.yaml: arms: missing: this key is required"),
     ("source: toy\narms: []\n", "run.yaml:2: arms: must have at least one entry, but is empty"),
     ("source: toy\narms: 3\n", "run.yaml:2: arms: must be a list, but is 3"),
-    ("arms: [{name: a}]\n", "run.yaml: source: missing: it must be given"),
+    ("arms: [{name: a}]\n", "run.yaml: source: missing: this key is required"),
     (
         "source: {kind: tow}\narms: [{name: a}]\n",
-        "run.yaml:1: source: 'kind' must be one of simulator, files, follow, toy "
+        "run.yaml:1: source: 'kind' must be one of files, follow, simulator, toy "
         '(did you mean toy?), but is "tow"',
     ),
     (
@@ -156,7 +156,7 @@ MISTAKES = [
     (
         ARMS + "search: {ranges: {lam: {low: 0, high: 1}}}\n",
         "run.yaml:3: search.ranges.lam: low > 0 must hold on a log scale, "
-        "but got (low=0, high=1); or log: false",
+        "but got (low=0, high=1): set log: false",
     ),
     (
         ARMS + "search: {ranges: {eta0: {choice: [0, 1]}}}\n",
@@ -186,7 +186,7 @@ MISTAKES = [
     ),
     (
         ARMS + "search: {sampler: {kind: grid, points: 2}, instances: 9}\n",
-        "run.yaml:3: search.instances: must be at most 8, the points of the grid, but is 9",
+        "run.yaml:3: search.instances: must be at most 8, the number of grid points, but is 9",
     ),
     (
         ARMS + "search: {sampler: {kind: adaptive, follow: A1}}\n",
@@ -194,12 +194,12 @@ MISTAKES = [
     ),
     (
         "source: toy\narms:\n- name: a\n- name: a\n",
-        "run.yaml:4: arms.1.name: must be given once, but arms.0 is 'a' too",
+        "run.yaml:4: arms.1.name: must be unique, but arms.0 is also 'a'",
     ),
     (
         "source: toy\narms: [{name: ../a}]\n",
-        "run.yaml:2: arms.0.name: must be at most 64 of A-Z a-z 0-9 . _ -, "
-        'a letter or digit first, but is "../a"',
+        "run.yaml:2: arms.0.name: must be 1 to 64 of A-Z a-z 0-9 . _ - and "
+        'start with a letter or digit, but is "../a"',
     ),
     (
         "source: toy\narms: [{name: a, rule: entropc}]\n",
@@ -234,12 +234,12 @@ MISTAKES = [
     (
         "source: toy\narms: [{name: a}, {name: b, start_from: {arm: a, cycle: 3}}, "
         "{name: c, start_from: {arm: b, cycle: 3}}]\n",
-        "run.yaml:2: arms.2.start_from.cycle: must be above 3, where 'b' itself begins, but is 3",
+        "run.yaml:2: arms.2.start_from.cycle: must be above 3, the first cycle of 'b', but is 3",
     ),
     (ARMS + "deadline_s: 0\n", "run.yaml:3: deadline_s: should be greater than 0, but is 0"),
     (
         ARMS + "actors: many\n",
-        'run.yaml:3: actors: must be auto or a whole number >= 1, but is "many"',
+        'run.yaml:3: actors: must be auto or an integer >= 1, but is "many"',
     ),
     (
         ARMS + "features: {user: [age], ad: [age]}\n",
@@ -250,11 +250,11 @@ MISTAKES = [
         "run.yaml: must be a mapping with the keys source, features, seed, cycles, model, "
         "search, sustain, arms, deadline_s, tries, patience_s, actors, retention, publish",
     ),
-    ("seed: 1\nseed: 2\n", "run.yaml:2: seed: given twice, first in line 1"),
+    ("seed: 1\nseed: 2\n", "run.yaml:2: seed: given twice, first on line 1"),
     ("seed: [1\n", "run.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),
     ("a: *b\n", "run.yaml:1: not YAML: found undefined alias 'b'"),
-    ("a: &b [*b]\n", "run.yaml:1: a.0: an alias must not hold itself"),
-    ("? [a]\n: 1\n", "run.yaml:1: a key must be a plain word"),
+    ("a: &b [*b]\n", "run.yaml:1: a.0: an alias must not contain itself"),
+    ("? [a]\n: 1\n", "run.yaml:1: a key must be a plain string"),
     (
         "seed: !!python/name:os.system x\n",
         "run.yaml:1: not YAML: could not determine a constructor for the tag "
@@ -358,12 +358,12 @@ def test_features_of_the_simulator_are_a_choice_from_its_own() -> None:
     spec = resolve_spec(chosen.source, feature_spec(chosen.features))
     assert spec.user == (Feature("interests", True, "interest_weights"), Feature("age"))
     assert lines(f"source: simulator\nfeatures: {{user: [agee], ad: [campaign]}}\n{arms}") == [
-        "run.yaml:2: features: user: 'agee' must be one of the source's own age, gender, geo, "
+        "run.yaml:2: features: user: 'agee' must be one of the source's features age, gender, geo, "
         "device, hour, last_category, interests"
     ]
     files = "source: {kind: files, path: x, cut: {events: 5}}\n" + arms
     assert lines(files) == [
-        "run.yaml: features: must be given: this kind of source has no features of its own"
+        "run.yaml: features: must be given: this kind of source does not define its features"
     ]
 
 

@@ -43,7 +43,7 @@ def test_a_config_s_secrets_are_used_but_not_written(tmp_path: Path) -> None:
 
 
 def test_logs_are_json_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = logging.getLogger("orchestrator.pool.pool")
+    log = logging.getLogger("orchestrator.pool.ray_pool")
     with logging_to(str(tmp_path / "log")):
         log.info("a trainer process is lost: %s", "it\nhung")
     log.info("not this")
@@ -62,5 +62,6 @@ def test_a_password_in_a_path_is_refused_without_being_shown() -> None:
     with pytest.raises(InputError) as error:
         read_config(text, "run.yaml")
     assert str(error.value) == (
-        "run.yaml:1: source.path: a password must not stand in a URI, which records and logs show"
+        "run.yaml:1: source.path: a URI must not contain a password, because records and logs "
+        "show it"
     )

@@ -39,13 +39,12 @@ def test_a_kept_setting_is_what_every_cycle_tries() -> None:
     [
         (
             "arms:\n  - {name: a, rule: {name: l2, lam: {low: 0.1, high: 1}}}\n",
-            "run.yaml:4: arms.0.rule.lam: must be one number where settings are sustained, but is "
-            "a range",
+            "run.yaml:4: arms.0.rule.lam: must be a single number with sustain, but is a range",
         ),
         (
             "arms:\n  - {name: a}\n  - {name: b, start_from: {arm: a, cycle: 2}}\n",
-            "run.yaml:5: arms.1.start_from: cannot be where settings are sustained: every line "
-            "begins for itself",
+            "run.yaml:5: arms.1.start_from: must be omitted with sustain: every arm starts with "
+            "a new model",
         ),
     ],
 )
@@ -62,12 +61,12 @@ def test_what_keeps_an_arm_from_having_one_setting_is_told(arms: str, line: str)
         (
             "{eta0: [1], alpha: [3], beta: [0.4]}",
             "search: {sampler: {kind: adaptive, follow: a}}\n",
-            "4: search.sampler.follow: must be left out",
+            "4: search.sampler.follow: must be omitted",
         ),
         (
             "{eta0: [1], alpha: [3], beta: [0.4]}",
             "publish: {to: place, arm: a}\n",
-            "4: publish.arm: must be left out",
+            "4: publish.arm: must be omitted",
         ),
     ],
 )

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from divergence.errors import InputError
-from orchestrator.export.catalogue import whole_ads
+from orchestrator.export.catalogue import catalogue_vectors
 from orchestrator.export.model_table import export_parquet
 from orchestrator.export.vespa import export_vespa
 from orchestrator.publish.origin import RunOrigin
@@ -50,9 +50,9 @@ def test_parquet_holds_all_that_a_score_needs(
     run: SmallRun, scorer: Scorer, catalogue: Path, tmp_path: Path
 ) -> None:
     """Composed here by the letter of DESIGN: pairs of user features, then what stands alone."""
-    model, version = run.line.model, scorer.current.version
+    model, version = run.model, scorer.current.version
     out = tmp_path / "out"
-    ads = whole_ads(model, str(catalogue), "id")
+    ads = catalogue_vectors(model, str(catalogue), "id")
     assert len(export_parquet(model, version, Output(str(out)), ads)) == 4
     about = json.loads((out / "model.json").read_text())
     k, o, s = 3, about["overlap"], about["alone"]
@@ -82,8 +82,8 @@ def test_vespa_ranks_as_the_scorer_does(
 ) -> None:
     """No Vespa is here: the schema's own expression is evaluated on the feed's own documents."""
     out = tmp_path / "app"
-    ads = whole_ads(run.line.model, str(catalogue), "id")
-    export_vespa(run.line.model, scorer.current.version, Output(str(out)), ads)
+    ads = catalogue_vectors(run.model, str(catalogue), "id")
+    export_vespa(run.model, scorer.current.version, Output(str(out)), ads)
     schema = Schema((out / "schemas/holdfast_ad.sd").read_text())
     assert schema.name == "holdfast_ad"
     vector, bias, version = scorer.user_vector(USER)
@@ -104,8 +104,8 @@ def test_vespa_ranks_as_the_scorer_does(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"id": "a/1"}, "id must be given once for each ad, but see 'a/1'"),
-        ({"id": None}, "id must be given once for each ad, but see None"),
+        ({"id": "a/1"}, "id must be unique and not empty, but see 'a/1'"),
+        ({"id": None}, "id must be unique and not empty, but see None"),
     ],
 )
 def test_ids_must_tell_ads_apart(
@@ -113,31 +113,31 @@ def test_ids_must_tell_ads_apart(
 ) -> None:
     pq.write_table(pa.Table.from_pylist([*ADS, ADS[0] | {"id": "b"} | change]), catalogue)
     with pytest.raises(InputError, match=re.escape(told)):
-        whole_ads(run.line.model, str(catalogue), "id")
+        catalogue_vectors(run.model, str(catalogue), "id")
 
 
 def test_what_is_wrong_with_a_catalogue_is_told(
     run: SmallRun, scorer: Scorer, catalogue: Path, tmp_path: Path
 ) -> None:
-    model = run.line.model
+    model = run.model
     with pytest.raises(InputError, match="has no column 'key'"):
-        whole_ads(model, str(catalogue), "key")
+        catalogue_vectors(model, str(catalogue), "key")
     pq.write_table(pa.Table.from_pylist(ADS).drop_columns(["category"]), catalogue)
     with pytest.raises(InputError, match="have no column 'category'"):
-        whole_ads(model, str(catalogue), "id")
+        catalogue_vectors(model, str(catalogue), "id")
     with pytest.raises(InputError, match=r"must end in \.parquet, \.csv, \.jsonl"):
-        whole_ads(model, "ads.txt", "id")
+        catalogue_vectors(model, "ads.txt", "id")
     catalogue.write_bytes(b"nonsense")
     with pytest.raises(InputError, match="cannot be read"):
-        whole_ads(model, str(catalogue), "id")
+        catalogue_vectors(model, str(catalogue), "id")
     ads = pa.table({"id": ["a"], "vector": [[0.0]]})
     with pytest.raises(InputError, match="--name 1x: must be letters"):
         export_vespa(model, scorer.current.version, Output(str(tmp_path)), ads, "1x")
 
 
 def _vector(run: SmallRun, value: str) -> np.ndarray:
-    side = run.line.model.ad
-    return side.rows[side.index[4, value], 0, : run.line.model.shape.ad]
+    side = run.model.ad
+    return side.rows[side.index[4, value], 0, : run.model.shape.ad]
 
 
 class Schema:

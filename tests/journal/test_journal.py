@@ -14,9 +14,9 @@ from orchestrator.journal.journal import (
     read_record,
     record_path,
     records_of,
-    set_aside_after,
+    set_aside_uncommitted,
 )
-from orchestrator.journal.record import CycleRecord, DamagedError, FileRef, encode
+from orchestrator.journal.record import CorruptError, CycleRecord, FileRef, encode
 from orchestrator.storage.local_store import LocalStore
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import ConflictError, Store, read
@@ -54,7 +54,7 @@ def alter(store: LocalStore, path: str, data: bytes | None = None) -> None:
 
 def test_the_newest_committed_cycle_is_found(local: LocalStore) -> None:
     found = newest_committed(run_of(4, local), ARMS)
-    assert (found.cycle, list(found.records), found.passed_over) == (3, ["a", "b"], ())
+    assert (found.cycle, list(found.records), found.skipped) == (3, ["a", "b"], ())
     assert encode(found.records["b"]) == read(local, record_path("b", 3))
     assert cycles_of(local, "b") == [2, 3]
 
@@ -82,14 +82,14 @@ def test_damage_is_named_and_the_cycle_before_is_used(
         alter(local, path, b"other bytes" if harm == "altered" else None)
     found = newest_committed(local, ARMS)
     assert found.cycle == 2
-    assert len(found.passed_over) == 1
-    assert found.passed_over[0].startswith(f"{path}: {'missing' if harm == 'missing' else 'torn'}")
+    assert len(found.skipped) == 1
+    assert found.skipped[0].startswith(f"{path}: {'missing' if harm == 'missing' else 'corrupt'}")
 
 
 def test_a_record_in_the_wrong_place_is_damage(local: LocalStore) -> None:
     run_of(1, local)
     local.create(record_path("a", 1), read(local, record_path("a", 0)))
-    with pytest.raises(DamagedError, match="holds journal/a/cycle-000000"):
+    with pytest.raises(CorruptError, match="holds journal/a/cycle-000000"):
         read_record(local, "a", 1)
 
 
@@ -98,7 +98,7 @@ def test_older_damage_does_not_matter_to_resume_and_shows_in_the_list(local: Loc
     alter(local, record_path("a", 1))
     assert newest_committed(local, ARMS).cycle == 3
     listed = list(records_of(local, "a"))
-    assert [isinstance(entry, DamagedError) for entry in listed] == [False, True, False, False]
+    assert [isinstance(entry, CorruptError) for entry in listed] == [False, True, False, False]
 
 
 def test_a_damaged_base_spoils_every_delta_on_it_and_is_read_once(local: LocalStore) -> None:
@@ -108,7 +108,7 @@ def test_a_damaged_base_spoils_every_delta_on_it_and_is_read_once(local: LocalSt
     for cycle in (2, 3):
         commit(local, [record("a", cycle, model=(base,))])
     found = newest_committed(local, {"a": 0})
-    assert (found.cycle, len(found.passed_over)) == (1, 2)
+    assert (found.cycle, len(found.skipped)) == (1, 2)
 
 
 def test_records_of_two_drivers_are_no_committed_cycle(local: LocalStore) -> None:
@@ -118,7 +118,7 @@ def test_records_of_two_drivers_are_no_committed_cycle(local: LocalStore) -> Non
     commit(local, [first.model_copy(update={"driver": "d2"})])
     found = newest_committed(local, ARMS)
     assert found.cycle == 2
-    assert found.passed_over == ("cycle 3: its records are of two drivers",)
+    assert found.skipped == ("cycle 3: two drivers wrote its records",)
 
 
 def test_of_two_drivers_the_second_writes_no_record(local: LocalStore) -> None:
@@ -133,7 +133,7 @@ def test_of_two_drivers_the_second_writes_no_record(local: LocalStore) -> None:
 def test_what_stands_after_the_resumed_cycle_is_set_aside(local: LocalStore) -> None:
     run_of(5, local)
     alter(local, record_path("b", 3), b"junk")
-    assert set_aside_after(local, ARMS, 2) == [
+    assert set_aside_uncommitted(local, ARMS, 2) == [
         record_path(arm, cycle) for arm in ("b", "a") for cycle in (4, 3)
     ]
     assert read(local, f"set-aside/{record_path('b', 3)}.0") == b"junk"
@@ -142,7 +142,7 @@ def test_what_stands_after_the_resumed_cycle_is_set_aside(local: LocalStore) -> 
     write_cycle(local, 3)
     write_cycle(local, 4)
     assert newest_committed(local, ARMS).cycle == 4
-    set_aside_after(local, ARMS, 2)
+    set_aside_uncommitted(local, ARMS, 2)
     assert len(local.names("set-aside/journal/b")) == 4
 
 
@@ -151,8 +151,8 @@ def test_a_run_on_an_object_store_resumes_the_same(bucket: str) -> None:
     store = run_of(3, open_store(bucket))
     store.delete(model_path("b", 2))
     found = newest_committed(open_store(bucket), ARMS)
-    assert (found.cycle, found.passed_over) == (1, (f"{model_path('b', 2)}: missing",))
-    set_aside_after(store, ARMS, 1)
+    assert (found.cycle, found.skipped) == (1, (f"{model_path('b', 2)}: missing",))
+    set_aside_uncommitted(store, ARMS, 1)
     write_cycle(store, 2)
     assert newest_committed(open_store(bucket), ARMS).cycle == 2
 

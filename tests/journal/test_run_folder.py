@@ -40,9 +40,9 @@ def test_what_is_passed_over_is_told_and_set_aside(store: LocalStore) -> None:
     start = prepare(store, config())
     assert start.cycle == 2
     assert start.messages == (
-        "journal/b/cycle-000002.json: torn or altered: no whole record",
-        "journal/b/cycle-000002.json: set aside",
-        "journal/a/cycle-000002.json: set aside",
+        "journal/b/cycle-000002.json: corrupt: not a complete record",
+        "journal/b/cycle-000002.json: moved to set-aside/",
+        "journal/a/cycle-000002.json: moved to set-aside/",
     )
     assert prepare(store, config()).messages == ()
 
@@ -61,8 +61,8 @@ def test_a_run_of_which_nothing_is_left_is_not_begun_anew(store: LocalStore) -> 
     with pytest.raises(InputError) as caught:
         prepare(store, config())
     assert str(caught.value) == (
-        f"{store.uri}: no cycle can be resumed: journal/a/cycle-000001.json: torn or altered: "
-        "no whole record; restore the file, or begin anew in another folder"
+        f"{store.uri}: cannot resume, no cycle is complete: journal/a/cycle-000001.json: corrupt: "
+        "not a complete record; restore the file, or start again in another folder"
     )
 
 
@@ -79,13 +79,13 @@ def test_another_config_is_refused_with_what_differs(store: LocalStore) -> None:
     with pytest.raises(InputError) as caught:
         prepare(store, config(MINIMAL, "seed=4", "cycles=3", "arms.0.rule=none"))
     assert str(caught.value) == (
-        f"{store.uri}: holds a run with another config (seed was 0, now is 4; "
-        "arms.0.rule.name was 'l2', now is 'none'): use that, or another --out"
+        f"{store.uri}: holds a run with another config (seed was 0, is now 4; "
+        "arms.0.rule.name was 'l2', is now 'none'): use that config, or another --out"
     )
 
 
 def test_there_must_be_a_run_to_resume(store: LocalStore) -> None:
-    with pytest.raises(InputError, match="there is no run to resume"):
+    with pytest.raises(InputError, match="cannot resume: not a run folder"):
         must_hold_run(store)
-    with pytest.raises(InputError, match=r"is no run: it has no config\.yaml"):
+    with pytest.raises(InputError, match=r"not a run folder: it has no config\.yaml"):
         run_config(store)

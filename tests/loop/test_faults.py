@@ -11,7 +11,7 @@ import ray
 from orchestrator.journal.record import count_outcomes
 from orchestrator.loop.run import Ending
 from orchestrator.pool.messages import Batch, Task
-from orchestrator.pool.pool import Pool
+from orchestrator.pool.ray_pool import RayPool
 from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor
 from support.configs import small
 from support.ray_runs import bits, faulty, go, records
@@ -92,10 +92,10 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
 def test_an_actor_gives_out_only_what_it_holds(tmp_path: Path) -> None:
     class Kept(TrainerActor):
         def __init__(self) -> None:
-            self.benches, self.turn, self.number = {}, threading.Condition(), 0
+            self.arms, self.turn, self.batches_done = {}, threading.Condition(), 0
 
     assert Kept().export(3, "a", 0) is None
-    with pytest.raises(NotHeldError, match="cycle 3, arm a: not begun here"):
+    with pytest.raises(NotHeldError, match="cycle 3, arm a: not started here"):
         Kept().train(Batch(3, "a", (), 1.0))
 
 
@@ -106,14 +106,14 @@ def resident(pid: int) -> int:
 
 
 def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pools: list[Pool] = []
-    start = Pool.__init__
+    pools: list[RayPool] = []
+    start = RayPool.__init__
 
-    def kept(self: Pool, *args: object, **more: object) -> None:
+    def kept(self: RayPool, *args: object, **more: object) -> None:
         pools.append(self)
         start(self, *args, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Pool, "__init__", kept)
+    monkeypatch.setattr(RayPool, "__init__", kept)
     sizes: list[tuple[int, int, int]] = []
 
     class Watching:
@@ -128,7 +128,7 @@ def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
         def show(self, records: object) -> None:
             if records and records[0].cycle % 50 == 49:  # type: ignore[index]
-                actors = sum(resident(p) for p in pools[0].wait_until_up())
+                actors = sum(resident(p) for p in pools[0].process_ids())
                 used = ray.cluster_resources()["object_store_memory"]
                 used -= ray.available_resources().get("object_store_memory", 0)
                 sizes.append((resident(os.getpid()), actors, int(used)))

@@ -6,8 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.journal.record import FileRef
-from orchestrator.loop.committer import MOST_DELTAS, needs_full
-from orchestrator.pool.messages import BATCH_S, BatchReply, Task, after_loss, batch_size, silence_s
+from orchestrator.loop.committer import MAX_DELTAS, needs_full
+from orchestrator.pool.messages import (
+    BATCH_S,
+    BatchReply,
+    Task,
+    batch_size,
+    hang_limit_s,
+    retry_or_fail,
+)
 from orchestrator.pool.progress import ArmProgress, Pace
 from support.records import SETTING, outcome
 from trainer.outcome import Status
@@ -35,7 +42,7 @@ def test_batches_fit_and_leave_work_for_the_others(
 
 
 def test_who_was_lost_in_company_begins_alone_and_uncounted() -> None:
-    again, given_up = after_loss(tasks(3), "it died", tries=1)
+    again, given_up = retry_or_fail(tasks(3), "it died", tries=1)
     assert [task.alone for task in again] == [True] * 3
     assert [task.tries for task in again] == [0] * 3
     assert given_up == []
@@ -47,7 +54,7 @@ def test_tries_are_bounded() -> None:
     (task,), losses = tasks(1), 0
     again = [task]
     while again:
-        again, given_up = after_loss(again, "it died", tries=3)
+        again, given_up = retry_or_fail(again, "it died", tries=3)
         losses += 1
     assert losses == 3
     assert (given_up[0].status, given_up[0].tries) == (Status.FAILED, 3)
@@ -55,28 +62,32 @@ def test_tries_are_bounded() -> None:
 
 
 def test_a_call_is_given_time_by_what_it_should_take() -> None:
-    assert silence_s(4, 0.5, 1000, patience_s=30) == 30 + 10 * 4 * 0.5
-    assert silence_s(1, None, 10_000, patience_s=30) == 30 + 10
+    assert hang_limit_s(4, 0.5, 1000, patience_s=30) == 30 + 10 * 4 * 0.5
+    assert hang_limit_s(1, None, 10_000, patience_s=30) == 30 + 10
 
 
 def test_the_winner_s_rows_are_asked_for_again() -> None:
     arm = arm_round(2)
-    arm.take_in(arm.take(2, 9.0), BatchReply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3)
+    arm.record(
+        arm.next_batch(2, 9.0), BatchReply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3
+    )
     assert not arm.unfinished
     assert (arm.winner, arm.holder()) == (1, "first")
     arm.lose_winner(tries=3, again=True)
     assert arm.unfinished
-    order = arm.take(1, 9.0)
+    order = arm.next_batch(1, 9.0)
     assert [task.instance for task in order.tasks] == [1]
-    arm.take_in(order, BatchReply((outcome(1, logloss=0.1),), {}), "second", 3)
+    arm.record(order, BatchReply((outcome(1, logloss=0.1),), {}), "second", 3)
     assert (arm.winner, arm.holder()) == (1, "second")
 
 
 def test_without_time_the_next_best_wins() -> None:
     arm = arm_round(3)
-    arm.take_in(arm.take(2, 9.0), BatchReply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3)
+    arm.record(
+        arm.next_batch(2, 9.0), BatchReply((outcome(0), outcome(1, logloss=0.1)), {}), "first", 3
+    )
     arm.close()
-    arm.end()
+    arm.mark_late()
     arm.lose_winner(tries=3, again=False)
     result = arm.result(None)
     assert [o.status for o in result.outcomes] == [Status.RETAINED, Status.FAILED, Status.LATE]
@@ -85,15 +96,15 @@ def test_without_time_the_next_best_wins() -> None:
 
 def test_a_lost_order_gives_back_what_it_was_asked() -> None:
     arm = arm_round(3, serve=True)
-    first = arm.take(2, 9.0)
+    first = arm.next_batch(2, 9.0)
     assert first.serve
     arm.lose(first, "it died", tries=3)
     assert [task.alone for task in arm.waiting] == [False, True, True]
-    second = arm.take(1, 9.0)
+    second = arm.next_batch(1, 9.0)
     assert second.serve
     arm.put_back(second)
     assert [task.instance for task in arm.waiting] == [2, 0, 1]
-    assert arm.take(1, 9.0).serve
+    assert arm.next_batch(1, 9.0).serve
 
 
 def test_models_are_whole_when_deltas_weigh_as_much() -> None:
@@ -101,4 +112,4 @@ def test_models_are_whole_when_deltas_weigh_as_much() -> None:
     assert needs_full(())
     assert not needs_full((base, delta, delta))
     assert needs_full((base, delta, delta, delta))
-    assert needs_full((base, *[FileRef("c", "", 0)] * MOST_DELTAS))
+    assert needs_full((base, *[FileRef("c", "", 0)] * MAX_DELTAS))

@@ -10,8 +10,8 @@ import pytest
 
 from orchestrator.pool import actors
 from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task
-from orchestrator.pool.pool import Pool, RetryPolicy
 from orchestrator.pool.progress import ArmProgress, Pace
+from orchestrator.pool.ray_pool import RayPool, RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
 from trainer.outcome import Outcome, Status
 from trainer.setting import Setting
@@ -43,18 +43,20 @@ def quick(deaths: Path) -> type[TrainerActor]:
     return Quick
 
 
-def train(pool: Pool, instances: int) -> ArmResult:
+def train(pool: RayPool, instances: int) -> ArmResult:
     tasks = [Task(i, SETTING, None) for i in range(instances)]  # type: ignore[arg-type]
     arm = ArmProgress("a", 0, tasks, 1, Pace(), chunk=None, start=None, serve=False)
-    (result,) = pool.train([arm])
+    pool.start([arm])
+    (result,) = pool.results()
     return result
 
 
 def test_a_process_that_dies_after_a_long_rest_is_replaced(tmp_path: Path) -> None:
     """The time between two cycles is not time without a process."""
-    with closing(Pool(None, (), 1, RetryPolicy(3, 30), quick(tmp_path))) as pool:  # type: ignore[arg-type]
-        (pid,) = pool.wait_until_up()
-        pool._actors._alone_since -= 10 * actors.START_S
+    with closing(RayPool(None, (), lambda: 1, RetryPolicy(3, 30), quick(tmp_path))) as pool:
+        pool.wait_until_ready()
+        (pid,) = pool.process_ids()
+        pool._actors._none_ready_since -= 10 * actors.START_S
         os.kill(pid, signal.SIGKILL)
         result = train(pool, 1)
     assert (result.winner, result.tables) == (0, "rows")
@@ -66,8 +68,8 @@ def test_a_process_that_dies_with_two_orders_is_lost_once(
     """A large pool hears both answers at the same time."""
     monkeypatch.setattr(actors, "MANY", 0)
     (tmp_path / "death").touch()
-    with closing(Pool(None, (), 1, RetryPolicy(3, 30), quick(tmp_path))) as pool:  # type: ignore[arg-type]
-        pool.wait_until_up()
+    with closing(RayPool(None, (), lambda: 1, RetryPolicy(3, 30), quick(tmp_path))) as pool:
+        pool.wait_until_ready()
         result = train(pool, 5)
     assert [outcome.status for outcome in result.outcomes] == [Status.RETAINED] * 5
     assert list(tmp_path.iterdir()) == []
@@ -102,8 +104,10 @@ def leading(folder: Path, losses: list[float]) -> type[TrainerActor]:
 def test_rows_of_who_leads_are_asked_for_before_the_last_answer(
     tmp_path: Path, losses: list[float], asked: list[str]
 ) -> None:
-    with closing(Pool(None, (), 1, RetryPolicy(3, 30), leading(tmp_path, losses))) as pool:  # type: ignore[arg-type]
-        pool.wait_until_up()
+    with closing(
+        RayPool(None, (), lambda: 1, RetryPolicy(3, 30), leading(tmp_path, losses))  # type: ignore[arg-type]
+    ) as pool:
+        pool.wait_until_ready()
         result = train(pool, 3)
     winner = losses.index(0.1)
     assert (result.winner, result.tables) == (winner, f"rows of {winner}")
@@ -112,8 +116,10 @@ def test_rows_of_who_leads_are_asked_for_before_the_last_answer(
 
 def test_a_leader_that_is_gone_once_it_was_asked_for_is_trained_again(tmp_path: Path) -> None:
     (tmp_path / "deadly").touch()
-    with closing(Pool(None, (), 2, RetryPolicy(3, 30), leading(tmp_path, [0.1, 0.2, 0.3]))) as pool:  # type: ignore[arg-type]
-        pool.wait_until_up()
+    with closing(
+        RayPool(None, (), lambda: 2, RetryPolicy(3, 30), leading(tmp_path, [0.1, 0.2, 0.3]))
+    ) as pool:
+        pool.wait_until_ready()
         result = train(pool, 3)
     assert (result.winner, result.tables) == (0, "rows of 0")
     assert [outcome.status for outcome in result.outcomes] == [Status.RETAINED] * 3

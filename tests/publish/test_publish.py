@@ -8,11 +8,11 @@ import pytest
 from divergence.errors import InputError
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import PublishConfig
-from orchestrator.journal.record import ChampionNorms, CycleRecord
-from orchestrator.publish.background import PublishingView
+from orchestrator.journal.record import ChampionNorms
+from orchestrator.publish.background import BackgroundPublisher
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import PlaceOrigin, RunOrigin, open_origin
-from orchestrator.publish.place import newest_version, numbers, read_version, version_path
+from orchestrator.publish.place import newest_version, read_version, version_numbers, version_path
 from orchestrator.publish.publisher import Publisher
 from orchestrator.storage.local_store import LocalStore
 from orchestrator.storage.store import Store, read
@@ -44,7 +44,7 @@ def test_full_and_deltas_give_the_bits_of_the_latest_full(run: SmallRun, place: 
         assert (version.number, version.cycle, len(whole.files)) == (cycle + 1, cycle, 1)
         lengths.add(len(version.files))
         assert follower.advance().version == version
-        bits = save_model(run.line.model)
+        bits = save_model(run.model)
         assert save_model(follower.model) == bits == read(full, whole.files[0].path)
         late = Follower(PlaceOrigin(place))
         late.advance()
@@ -62,7 +62,7 @@ def test_what_is_there_is_not_published_again(run: SmallRun, place: Store) -> No
     stays = second.model_copy(update={"cycle": 2, "winner": None, "outcomes": ()})
     assert one.publish(stays) is None, "the champion stayed"
     assert publisher(run, place).publish(first) is None, "nor by a process that starts anew"
-    assert numbers(place) == [1]
+    assert version_numbers(place) == [1]
 
 
 @pytest.mark.parametrize("size", [15.0, float("inf"), float("nan")])
@@ -77,7 +77,7 @@ def test_a_torn_model_is_not_published(run: SmallRun, place: Store) -> None:
     record = run.play()
     file = Path(run.store.uri) / record.model[0].path
     file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(InputError, match="torn or altered"):
+    with pytest.raises(InputError, match="corrupt"):
         publisher(run, place).publish(record)
     file.unlink()
     with pytest.raises(InputError, match="missing"):
@@ -97,11 +97,11 @@ def test_a_place_belongs_to_one_line_until_it_is_taken_over(
     taken = publisher(other, place, take_over=True).publish(record)
     assert taken is not None
     assert taken.number == 2
-    with pytest.raises(InputError, match="took it over"):
+    with pytest.raises(InputError, match="has taken over this place"):
         mine.publish(run.play())
     follower = Follower(PlaceOrigin(place))
     follower.advance()
-    assert save_model(follower.model) == save_model(other.line.model)
+    assert save_model(follower.model) == save_model(other.model)
 
 
 def test_of_two_publishers_at_once_one_is_refused(run: SmallRun, place: Store) -> None:
@@ -109,17 +109,17 @@ def test_of_two_publishers_at_once_one_is_refused(run: SmallRun, place: Store) -
     record = run.play()
     one.publish(record)
     newest = version_path(1)
-    with pytest.raises(InputError, match="is there already, with other contents"):
+    with pytest.raises(InputError, match="already exists with other contents"):
         place.create(newest, b"another's")
     assert two.publish(record) is None
-    assert numbers(place) == [1]
+    assert version_numbers(place) == [1]
 
 
 def test_old_versions_and_their_files_go(run: SmallRun, place: Store) -> None:
     one = publisher(run, place, keep_last=2)
     for _ in range(5):
         one.publish(run.play())
-    assert numbers(place) == [4, 5]
+    assert version_numbers(place) == [4, 5]
     used = {file.path for n in (4, 5) for file in read_version(place, n).files}
     assert {f"models/{name}" for name in place.names("models")} == used
 
@@ -145,7 +145,7 @@ def test_a_follower_passes_over_what_is_torn(run: SmallRun, place: Store) -> Non
     assert save_model(follower.model) == held
     file.write_bytes(sound)
     assert follower.advance().version == second
-    assert save_model(follower.model) == save_model(run.line.model)
+    assert save_model(follower.model) == save_model(run.model)
 
 
 def test_a_run_can_be_followed_without_a_place(run: SmallRun) -> None:
@@ -155,7 +155,7 @@ def test_a_run_can_be_followed_without_a_place(run: SmallRun) -> None:
     found = follower.advance().version
     assert found is not None
     assert (found.number, found.cycle) == (1, 1)
-    assert save_model(follower.model) == save_model(run.line.model)
+    assert save_model(follower.model) == save_model(run.model)
     with pytest.raises(InputError, match="--arm x: must be one of production"):
         open_origin(run.store.uri, "x")
 
@@ -179,49 +179,27 @@ def test_a_version_of_a_newer_holdfast_is_told_apart_from_damage(
     assert json.loads(path.read_bytes())["record"]["schema"] == 2
 
 
-class Heard:
-    """A view that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.shown: list[int] = []
-        self.said: list[str] = []
-
-    def __enter__(self) -> "Heard":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.said.append("left")
-
-    def show(self, records: list[CycleRecord]) -> None:
-        self.shown += [record.cycle for record in records]
-
-    def say(self, message: str) -> None:
-        self.said.append(message)
-
-
 def test_a_run_publishes_beside_its_training(run: SmallRun, place: Store) -> None:
-    heard = Heard()
-    committed = run.play()
-    with PublishingView(heard, publisher(run, place), [committed]) as view:
-        view.show([run.play()])
-        view.show([run.play()])
-    assert heard.shown == [1, 2]
+    said: list[str] = []
+    with BackgroundPublisher(publisher(run, place), said.append) as background:
+        background.offer([run.play()])
+        background.offer([run.play()])
+        background.offer([run.play()])
     newest = newest_version(place)
     assert newest is not None
     assert newest.cycle == 2
-    assert heard.said == ["left"]
+    assert said == []
 
 
 def test_a_place_that_fails_is_told_and_does_not_end_the_run(
     run: SmallRun, place: LocalStore
 ) -> None:
-    heard = Heard()
-    with PublishingView(heard, publisher(run, place)) as view:
+    said: list[str] = []
+    with BackgroundPublisher(publisher(run, place), said.append) as background:
         Path(place.uri).write_text("in the way")
-        view.show([run.play()])
-    assert heard.shown == [0]
-    assert len(heard.said) == 2
-    assert heard.said[0].startswith("cycle 0 is not published: ")
+        background.offer([run.play()])
+    assert len(said) == 1
+    assert said[0].startswith("cycle 0 was not published: ")
 
 
 def test_where_champions_go_is_no_matter_of_identity_but_their_arm_must_be_there() -> None:
@@ -254,7 +232,7 @@ def test_the_commands_publish_and_export(
     run.play()
     assert holdfast("publish", run.store.uri, place.uri, "--arm", "x") == 2
     assert holdfast("publish", run.store.uri, place.uri, "--full") == 0
-    assert numbers(place) == [1]
+    assert version_numbers(place) == [1]
     out = tmp_path / "out"
     assert holdfast("export", place.uri, "--as", "parquet", "--out", str(out)) == 0
     assert json.loads((out / "model.json").read_text())["version"] == 1
@@ -265,5 +243,5 @@ def test_the_commands_publish_and_export(
 def test_a_run_s_own_folder_is_no_place(tmp_path: Path) -> None:
     config = read_config("source: simulator\narms: [{name: a}]\n", "run.yaml")
     run = LocalStore(tmp_path)
-    with pytest.raises(InputError, match="is the run's own folder"):
+    with pytest.raises(InputError, match="is the run folder itself"):
         Publisher(config, run, run, PublishConfig(to=str(tmp_path)))

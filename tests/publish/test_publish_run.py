@@ -1,5 +1,6 @@
 """A real run publishes its champions, and goes on with it after a stop."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ from orchestrator.config.schema import PublishConfig
 from orchestrator.journal.models import read_model
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
-from orchestrator.publish.background import publishing
+from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import open_origin
-from orchestrator.publish.place import newest_version, numbers, version_path
+from orchestrator.publish.place import newest_version, version_numbers, version_path
 from orchestrator.publish.publisher import Publisher
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import ConflictError
@@ -27,8 +29,12 @@ def go_on(folder: Path, cycles: int) -> Heard:
     config = small(f"cycles={cycles}", f"publish={{to: {place}, arm: entropic}}")
     store, heard = open_store(str(folder / "run")), Heard()
     start = prepare(store, config)
-    with publishing(heard, config, store, start.records.values()) as view:
-        run(config, store, start, view, 2)
+    assert config.publish is not None
+    publisher = open_publisher(config, config.publish, store)
+    make_pool = partial(RayPool, size=lambda: 2, policy=RetryPolicy(3, 30))
+    with BackgroundPublisher(publisher, heard.say) as background:
+        background.offer(start.records.values())
+        run(config, store, start, [heard.show, background.offer], make_pool)
     return heard
 
 
@@ -58,7 +64,7 @@ def test_an_object_store_is_a_place(bucket: str, tmp_path: Path) -> None:
     assert follower.advance().version == first
     for record in made[1:]:
         assert publisher.publish(record) is not None
-    assert numbers(place) == [2, 3]
+    assert version_numbers(place) == [2, 3]
     assert follower.advance().version == newest_version(place)
     model = read_model(run_store, made[-1].model, follower.model.config)
     assert save_model(follower.model) == save_model(model)

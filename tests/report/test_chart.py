@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.report.chart import span_of
+from orchestrator.charts.chart import span_of
 from orchestrator.report.terminal import sparkline
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from orchestrator.report.interval import (
-    FEWEST,
+    MIN_CYCLES,
     Estimate,
     mean_interval,
     rate_interval,
@@ -50,7 +50,7 @@ def test_pairing_takes_out_what_both_arms_share() -> None:
     assert paired.high - paired.low < (apart.high - apart.low) / 5
 
 
-@given(arrays(float, st.integers(FEWEST, 60), elements=st.floats(-1e6, 1e6)))
+@given(arrays(float, st.integers(MIN_CYCLES, 60), elements=st.floats(-1e6, 1e6)))
 def test_the_interval_is_around_the_mean_and_follows_shift_and_scale(values: np.ndarray) -> None:
     found, moved = mean_interval(values), mean_interval(2 * values + 1)
     assert found.low <= found.mean <= found.high
@@ -64,7 +64,7 @@ def test_what_is_missing_does_not_count() -> None:
 
 
 def test_too_short_a_series_has_a_mean_but_no_bounds() -> None:
-    found = mean_interval(range(FEWEST - 1))
+    found = mean_interval(range(MIN_CYCLES - 1))
     assert found.mean == 5.0
     assert not found.known
     assert math.isnan(mean_interval([]).mean)

@@ -7,7 +7,7 @@ from divergence.errors import InputError
 from orchestrator.journal.journal import record_path
 from orchestrator.journal.record import CycleRecord, count_outcomes
 from orchestrator.report.frames import CYCLES, INSTANCES, cycles_frame, instances_frame
-from orchestrator.report.load import Run, load_run, load_runs, names_of
+from orchestrator.report.load import Run, load_run, load_runs, short_names
 from orchestrator.storage.open import open_store
 from support.configs import simulated
 from support.made_up_runs import made_up_records, write_run
@@ -49,7 +49,7 @@ def test_a_damaged_record_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
     run = load_run(open_store(str(tmp_path)), "x")
     assert len(run.records["production"]) == 5
     assert [r.cycle for r in run.records["entropic"]] == [0, 1, 2, 4]
-    assert run.faults == ("journal/entropic/cycle-000003.json: torn or altered: no whole record",)
+    assert run.faults == ("journal/entropic/cycle-000003.json: corrupt: not a complete record",)
 
 
 def test_a_record_of_a_newer_holdfast_is_named_too(tmp_path: Path) -> None:
@@ -67,27 +67,31 @@ def test_a_run_without_cycles_says_so(tmp_path: Path) -> None:
     write_run(open_store(str(tmp_path)), simulated(), [])
     run = load_run(open_store(str(tmp_path)), "x")
     assert run.cycles == 0
-    assert run.faults == (f"{tmp_path}: has no committed cycle yet",)
+    assert run.faults == (f"{tmp_path}: no cycle is committed yet",)
 
 
 def test_of_several_folders_those_that_are_runs_are_read(day: Path, tmp_path: Path) -> None:
     loaded = load_runs([str(day), str(tmp_path), str(day)])
     assert [run.name for run in loaded.runs] == ["day"]
-    assert loaded.refused == (f"{tmp_path}: is no run: it has no config.yaml",)
-    with pytest.raises(InputError, match=r"is no run: it has no config\.yaml"):
+    assert loaded.refused == (f"{tmp_path}: not a run folder: it has no config.yaml",)
+    with pytest.raises(InputError, match=r"not a run folder: it has no config\.yaml"):
         load_runs([str(tmp_path)])
 
 
 def test_names_tell_runs_apart() -> None:
-    assert names_of(["a/week", "b/other"]) == ["week", "other"]
-    assert names_of(["a/week", "b/week/", "s3://bucket/c/week"]) == ["a/week", "b/week", "c/week"]
-    assert names_of(["/"]) == ["run"]
+    assert short_names(["a/week", "b/other"]) == ["week", "other"]
+    assert short_names(["a/week", "b/week/", "s3://bucket/c/week"]) == [
+        "a/week",
+        "b/week",
+        "c/week",
+    ]
+    assert short_names(["/"]) == ["run"]
 
 
 def test_a_name_never_leads_out_of_a_folder(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(day / "journal")
     assert [run.name for run in load_runs(["..", str(day)]).runs] == ["day"]
-    assert names_of(["s3://bucket/.."]) == ["bucket"]
+    assert short_names(["s3://bucket/.."]) == ["bucket"]
 
 
 def test_a_hole_in_a_journal_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from orchestrator.report.aborts import kept
+from orchestrator.report.aborts import load_aborts
 from orchestrator.report.load import load_runs
 from orchestrator.report.write import compute, parquet, write
 from orchestrator.storage.open import open_store
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = load_runs([str(folder)]).runs
     output.put(f"aborts/{run[0].name}/production-cycle-000003-instance-1.parquet", parquet(vectors))
     loaded = load_runs([str(folder)])
-    write(compute(loaded, kept(open_store(str(folder)), loaded.runs)), output)
+    write(compute(loaded, load_aborts(open_store(str(folder)), loaded.runs)), output)
     return folder
 
 

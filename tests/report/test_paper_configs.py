@@ -4,13 +4,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from reproduce import EXPERIMENTS, planned
 
 from orchestrator.config.file import load_config
 from orchestrator.config.schema import RunConfig
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study
+from scripts.results.reproduce import EXPERIMENTS, planned
 from support.made_up_runs import made_up_records
 
 CONFIGS = Path(__file__).parents[2] / "configs"

@@ -73,15 +73,15 @@ def test_a_damaged_record_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     (tmp_path / record_path("production", 7)).write_text("{}")
     done = report(str(tmp_path))
     assert done.exit_code == 0
-    assert "cycle-000007.json: torn or altered" in done.output
-    assert "torn or altered" in (tmp_path / "report.html").read_text()
+    assert "cycle-000007.json: corrupt" in done.output
+    assert "corrupt" in (tmp_path / "report.html").read_text()
 
 
 def test_a_run_without_cycles_shows_what_there_is(tmp_path: Path) -> None:
     write_run(open_store(str(tmp_path)), simulated(), [])
     done = report(str(tmp_path))
     assert done.exit_code == 0
-    assert "has no committed cycle yet" in done.output
+    assert "no cycle is committed yet" in done.output
     assert "heuristic bound" in (tmp_path / "report.html").read_text()
 
 
@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_run_is_refused_after_the_others_are_shown(
     out = tmp_path / "out"
     done = report(str(day), str(tmp_path / "nothing"), "--out", str(out))
     assert isinstance(done.exception, InputError)
-    assert "nothing: is no run: it has no config.yaml" in str(done.exception)
+    assert "nothing: not a run folder: it has no config.yaml" in str(done.exception)
     assert (out / "report.html").exists()
     assert isinstance(report(str(tmp_path)).exception, InputError)
     assert not (tmp_path / "report.html").exists()
@@ -100,14 +100,14 @@ def test_a_folder_that_is_no_run_is_refused_after_the_others_are_shown(
 def test_a_file_is_no_folder_for_a_report(day: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = report(str(day), "--out", str(tmp_path / "file"))
-    assert str(done.exception) == f"{tmp_path}/file: cannot be written to: it is no folder"
+    assert str(done.exception) == f"{tmp_path}/file: cannot be written to: not a folder"
 
 
 def test_an_unknown_arm_is_refused(day: Path) -> None:
     done = report(str(day), "--abort", "nobody:1:2")
-    assert "no run has an arm 'nobody'" in str(done.exception)
+    assert "no run has an arm named 'nobody'" in str(done.exception)
     done = report(str(day), "--baseline", "nobody")
-    assert "no run has an arm 'nobody'" in str(done.exception)
+    assert "no run has an arm named 'nobody'" in str(done.exception)
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_the_script_is_the_command(day: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("holdfast: ")
-    assert "is no run" in done.stderr
+    assert "not a run folder" in done.stderr
     assert "Traceback" not in done.stderr
 
 

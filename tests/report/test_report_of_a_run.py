@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from orchestrator.cli import holdfast
-from orchestrator.report.aborts import AbortId, abort_in
+from orchestrator.report.aborts import AbortId, parse_filename
 from support.configs import small
 from support.ray_runs import go, records
 from trainer.outcome import Status
@@ -31,7 +31,7 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
     kept = sorted((where / "aborts" / "run").iterdir())
     assert len(kept) == 2
     for file in kept:
-        which = abort_in(file.name)
+        which = parse_filename(file.name)
         assert which is not None
         record = next(r for r in records(where, which.arm) if r.cycle == which.cycle)
         lost = record.outcomes[which.instance].divergence
@@ -47,12 +47,12 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
         for o in r.outcomes
         if o.status is Status.DIVERGED
     ]
-    known = {abort_in(file.name) for file in kept}
+    known = {parse_filename(file.name) for file in kept}
     arm, cycle, instance = next(one for one in lost if AbortId(*one) not in known)
     report(where, "--abort", f"{arm}:{cycle}:{instance}")
-    assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).file).exists()
+    assert (where / "aborts" / "run" / AbortId(arm, cycle, instance).filename).exists()
     for asked, rule in (
-        ("production:99:1", "in no run has this instance"),
+        ("production:99:1", "did not diverge in any run"),
         ("x", "must be ARM:CYCLE:"),
     ):
         refused = CliRunner().invoke(holdfast, ["report", str(where), "--abort", asked])

@@ -9,20 +9,20 @@ import pandas as pd
 import pytest
 
 from divergence.errors import InputError
+from orchestrator.charts.chart import Line
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.record import CycleRecord
-from orchestrator.report.aborts import Abort, AbortId, abort_in, choose
+from orchestrator.report.aborts import Abort, AbortId, choose_aborts, parse_filename
 from orchestrator.report.assemble import sections_of
-from orchestrator.report.chart import Line
 from orchestrator.report.interval import interval_over_runs
 from orchestrator.report.load import Loaded, Run
 from orchestrator.report.section import Section
-from orchestrator.report.sections.losses import saved_seconds
+from orchestrator.report.sections.abort_vectors import abort_vectors, thinned
+from orchestrator.report.sections.lost_instances import saved_seconds
 from orchestrator.report.sections.retained import discards
-from orchestrator.report.sections.scatter import scatter, thinned
-from orchestrator.report.sections.space import cells_of
-from orchestrator.report.study import Study, check_arms, smoothed
+from orchestrator.report.sections.settings import cells_of
+from orchestrator.report.study import Study, check_arms, running_mean
 from orchestrator.report.verdict import Verdict
 from orchestrator.report.write import compute, write
 from orchestrator.storage.output import Output
@@ -246,7 +246,7 @@ def test_vectors_before_an_abort() -> None:
     norm[0], norm[1] = np.inf, np.nan
     frame = pd.DataFrame({"feature": "age", "value": "x", "norm": norm, "updates": updates})
     abort = Abort("run", AbortId("production", 3, 7), 15.0, frame)
-    found = scatter([abort])
+    found = abort_vectors([abort])
     assert found is not None
     assert found.findings[0].verdict is Verdict.AGREES
     assert found.charts[0].panels[0].x.high <= 22.5
@@ -254,20 +254,20 @@ def test_vectors_before_an_abort() -> None:
     assert len(few) == 100
     assert few["norm"].isna().any()
     contagious = replace(abort, vectors=frame.assign(norm=14.0))
-    other = scatter([contagious])
+    other = abort_vectors([contagious])
     assert other is not None
     assert other.findings[0].verdict is Verdict.DISAGREES
-    assert scatter([]) is None
+    assert abort_vectors([]) is None
 
 
 def test_aborts_are_chosen_from_all_arms_newest_first(day_run: Run) -> None:
     frame = Study((day_run,)).instances
-    chosen = choose(frame, 4)
+    chosen = choose_aborts(frame, 4)
     assert [one.arm for one in chosen[:2]] == ["production", "entropic"] or len(
         frame[(frame["arm"] == "entropic") & (frame["status"] == "diverged")]
     ) == 0
-    assert all(abort_in(one.file) == one for one in chosen)
-    assert abort_in("notes.txt") is None
+    assert all(parse_filename(one.filename) == one for one in chosen)
+    assert parse_filename("notes.txt") is None
 
 
 def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
@@ -346,17 +346,17 @@ def test_arms_can_be_chosen() -> None:
     assert pair is not None
     assert (pair.arm, pair.baseline) == ("fast", "naive")
     assert study.arms[:2] == ("naive", "fast")
-    with pytest.raises(InputError, match="--baseline: no run has an arm 'x'"):
+    with pytest.raises(InputError, match="--baseline: no run has an arm named 'x'"):
         check_arms(Study((run,), baseline="x"))
-    with pytest.raises(InputError, match="--challenger must be another arm"):
+    with pytest.raises(InputError, match="--challenger and --baseline must be different"):
         check_arms(Study((run,), baseline="naive", challenger="naive"))
 
 
 def test_a_running_mean_keeps_a_constant_and_needs_no_full_window() -> None:
     series = pd.Series([2.0] * 10)
-    assert smoothed(series, 5).tolist() == [2.0] * 10
+    assert running_mean(series, 5).tolist() == [2.0] * 10
     gap = pd.Series([1.0, np.nan, 3.0])
-    assert smoothed(gap, 3).tolist() == [1.0, 2.0, 3.0]
+    assert running_mean(gap, 3).tolist() == [1.0, 2.0, 3.0]
 
 
 def test_the_report_imports_no_ray() -> None:

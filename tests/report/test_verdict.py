@@ -10,10 +10,10 @@ from orchestrator.report.verdict import (
     above,
     all_of,
     below,
-    contrary,
     holds,
     judged,
     lift_text,
+    opposite,
     over_runs,
     percent,
     points,
@@ -48,7 +48,7 @@ def test_a_failed_statement_decides_then_an_open_one() -> None:
     assert all_of([AGREES, OPEN, DISAGREES]) is DISAGREES
     assert all_of([]) is OPEN
     assert (holds(True), holds(False), holds(None)) == (AGREES, DISAGREES, OPEN)
-    assert (contrary(AGREES), contrary(DISAGREES), contrary(OPEN)) == (DISAGREES, AGREES, OPEN)
+    assert (opposite(AGREES), opposite(DISAGREES), opposite(OPEN)) == (DISAGREES, AGREES, OPEN)
 
 
 def test_a_finding_follows_from_its_statements() -> None:

@@ -10,7 +10,7 @@ from orchestrator.config.ranges import Choice, Interval, absolute, narrowed, val
 from orchestrator.config.schema import RunConfig
 from orchestrator.config.space import grid_size, space_of
 from orchestrator.search.sampler import (
-    MOST_CAUTIOUS,
+    MAX_CAUTION,
     SearchState,
     ask,
     draw,
@@ -37,7 +37,7 @@ ranges = intervals | choices
 incumbents = st.none() | st.builds(
     Setting, positive, positive, positive, st.none() | positive, st.none() | positive, positive
 )
-states = st.builds(SearchState, incumbents, st.integers(0, MOST_CAUTIOUS))
+states = st.builds(SearchState, incumbents, st.integers(0, MAX_CAUTION))
 samplers = st.sampled_from(["random", "adaptive", "{kind: adaptive, explore: 0.5}", "grid"])
 
 TWO_ARMS = """
@@ -200,7 +200,7 @@ def test_caution_keeps_to_choices_and_to_its_limit() -> None:
     state = SearchState()
     for _ in range(50):
         state = tell(state, [outcome(0, "diverged")], None)
-    assert state.caution == MOST_CAUTIOUS
+    assert state.caution == MAX_CAUTION
 
 
 @pytest.mark.parametrize("status", ["failed", "late"])

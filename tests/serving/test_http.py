@@ -88,7 +88,7 @@ def test_one_user_with_many_ads(served: Served) -> None:
     assert status == 200
     assert (answer["version"], answer["cycle"]) == (1, 0)
     table = pa.Table.from_pylist([USER | ad for ad in ADS])
-    assert answer["pctr"] == pytest.approx(score(served.run.line.model, table), rel=2e-6)
+    assert answer["pctr"] == pytest.approx(score(served.run.model, table), rel=2e-6)
 
 
 def test_a_batch_is_answered_as_single_requests_are(served: Served) -> None:
@@ -103,7 +103,7 @@ def test_a_batch_is_answered_as_single_requests_are(served: Served) -> None:
 
 def test_the_users_vector_for_other_engines(served: Served) -> None:
     status, answer = served.ask("POST", "/v1/user-vector", {"user": USER})
-    model = served.run.line.model
+    model = served.run.model
     assert status == 200
     assert len(answer["vector"]) == model.shape.ad
     assert answer["bias"] == model.bias[0]
@@ -121,7 +121,7 @@ def test_the_users_vector_for_other_engines(served: Served) -> None:
         ("/v1/score", {"user": USER}, "ads: Field required"),
         ("/v1/score", {"user": USER, "ads": ADS, "x": 1}, "x: unknown key; the body must be"),
         ("/v1/score", {"user": USER, "ads": []}, "ads: must have at least one ad, but is empty"),
-        ("/v1/score", "{oops", "body: is no JSON: Expecting property name"),
+        ("/v1/score", "{oops", "body: not JSON: Expecting property name"),
         ("/v1/batch", [{"user": USER, "ads": ADS}], "body: must be a JSON object, sent with"),
         ("/v1/batch", {"requests": []}, "requests: List should have at least 1 item"),
         ("/v1/user-vector", {"user": 3}, "user: Input should be a valid dictionary"),

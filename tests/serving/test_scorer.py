@@ -88,15 +88,15 @@ def test_weights_may_come_with_the_values(model: Model) -> None:
             {"agee": 1},
             "user.agee: unknown feature (did you mean age?); features of the user: age, ",
         ),
-        ({"geo": ...}, "user.geo: missing: give null where it is not known"),
-        ({"age": {}}, "user.age: must be a text, a number, true, false or null, but is {}"),
+        ({"geo": ...}, "user.geo: missing: use null for an unknown value"),
+        ({"age": {}}, "user.age: must be a string, a number, true, false or null, but is {}"),
         ({"tags": "x"}, 'user.tags: must be a list, an object of weights or null, but is "x"'),
-        ({"shares": [1]}, "user.tags: has 2 values, but shares must be a list of as many weights"),
+        ({"shares": [1]}, "user.tags: shares must be a list of 2 weights, one for each value"),
         ({"shares": [1, -1]}, "user.tags: a weight must be from 0 to 1e+30, but is -1"),
         ({"shares": [1, "1"]}, 'user.tags: a weight must be from 0 to 1e+30, but is "1"'),
         ({"shares": [1, 10**400]}, "user.tags: a weight must be from 0 to 1e+30, but is 1"),
-        ({"geo": "\ud800"}, "user.geo: must be text in UTF-8, but is"),
-        ({"tags": [["x"], "y"]}, "user.tags: must be a text, a number"),
+        ({"geo": "\ud800"}, "user.geo: must be valid UTF-8, but is"),
+        ({"tags": [["x"], "y"]}, "user.tags: must be a string, a number"),
     ],
 )
 def test_a_request_is_checked_against_the_features(change: dict[str, Any], told: str) -> None:
@@ -137,7 +137,7 @@ def test_a_newer_champion_is_swapped_in(run: SmallRun, tmp_path: Path) -> None:
     assert (first.version.number, second.version.number) == (1, 2)
     assert second.pctr[0] == second.pctr[1] != first.pctr[0]
     row = {k: [v] for k, v in (USER | AD).items()}
-    np.testing.assert_allclose(second.pctr[:1], score(run.line.model, pa.table(row)), rtol=2e-6)
+    np.testing.assert_allclose(second.pctr[:1], score(run.model, pa.table(row)), rtol=2e-6)
     assert scorer.watch.swaps == 2
     assert scorer.age_s >= 0
 
@@ -153,7 +153,7 @@ def test_a_torn_version_leaves_the_last_one_serving(run: SmallRun, tmp_path: Pat
     assert not scorer.refresh()
     assert scorer.score(USER, [AD]).version.number == 1
     assert scorer.watch.faults == 1
-    assert "torn or altered" in scorer.watch.last_fault
+    assert "corrupt" in scorer.watch.last_fault
     publish()  # a full model, or a chain that is torn at the same place
     scorer.refresh()
     assert np.isfinite(scorer.score(USER, [AD]).pctr[0])
@@ -166,7 +166,7 @@ def test_what_cannot_be_answered_is_told(run: SmallRun) -> None:
     scorer = Scorer(RunOrigin(run.store, None))
     with pytest.raises(RequestError, match=r"^ads: must have at least one ad, but is empty"):
         scorer.score(USER, [])
-    with pytest.raises(RequestError, match="ads: must be at most 10000 in all, but are 10001"):
+    with pytest.raises(RequestError, match="ads: must be at most 10000 in total, but are 10001"):
         scorer.score(USER, [AD] * 10_001)
     with pytest.raises(RequestError) as error:
         scorer.score_batch([(USER, [AD]), ({}, [AD, {"campaign": 1}])])

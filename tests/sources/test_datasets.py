@@ -195,7 +195,7 @@ def test_what_the_command_says(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert convert("movielens-100k", given, out).output == (
         f"{out}/movielens-100k.parquet: 3 events, 66.67% clicks, 1997-12-04 to 1997-12-04\n"
-        "note: the whole data set has 100,000 events\n"
+        "note: the complete data set has 100,000 events\n"
         f"licence: {catalog.DATA_SETS['movielens-100k'].licence}\n"
         "next: holdfast describe configs/movielens-100k.yaml\n"
     )
@@ -214,7 +214,7 @@ def test_what_the_command_says(tmp_path: Path) -> None:
         ("open-bandit", {"x": ""}, "has no random/all/all.csv"),
         ("criteo", {"x": ""}, "has no train.txt or train.txt.gz"),
         ("avazu", {"train.csv": "a,b\n1,2\n"}, "has no column 'click'"),
-        ("avazu", {"train.csv": "click,hour\n"}, "not one row"),
+        ("avazu", {"train.csv": "click,hour\n"}, "the input has no rows"),
     ],
 )
 def test_a_wrong_layout_is_one_line(
@@ -235,8 +235,9 @@ def test_what_is_not_there_or_not_ours_to_fetch(tmp_path: Path) -> None:
     assert "bad.zip is not a readable archive" in str(bad.exception)
     owners = CliRunner().invoke(data.command, ["fetch", "criteo"])
     assert str(owners.exception) == (
-        "criteo has to be had from its owners: give --from PATH, train.txt or train.txt.gz of the "
-        "Criteo display advertising challenge (label, 13 integers, 26 categories, tabs)"
+        "criteo cannot be downloaded: get it from its owners and give --from PATH, "
+        "train.txt or train.txt.gz of the Criteo display advertising challenge "
+        "(label, 13 integers, 26 categories, tabs)"
     )
 
 
@@ -275,7 +276,7 @@ def test_fetching_checks_what_pip_brought(
         "check the network, or give the wheel or its unpacked folder with --from"
     )
     wheel(pip, RECBOLE)
-    with pytest.raises(InputError, match=r"holds another ml-100k.inter than expected: sha256 "):
+    with pytest.raises(InputError, match=r"the sha256 of ml-100k.inter must be "):
         fetch.fetch(known, tmp_path / "out", None)
     sums = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in RECBOLE.items()}
     known = dataclasses.replace(known, sha256=sums)

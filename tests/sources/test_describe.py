@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from divergence.errors import InputError
 from orchestrator.commands import describe as command
-from orchestrator.sources.describe import FeatureCycle, describe
+from orchestrator.sources.describe.summary import FeatureCycle, describe
 from orchestrator.sources.protocol import Events
 from support.event_files import rows, write
 from trainer.features import Feature, FeatureSpec
@@ -101,7 +101,7 @@ def test_the_command_prints_tables(config: Path) -> None:
     result = CliRunner().invoke(command.command, [str(config)])
     assert result.exit_code == 0, result.exception
     lines = result.output.splitlines()
-    assert lines[0] == "40 events in 9 cycles (all there are), CTR 50.00%, 1 rows set aside"
+    assert lines[0] == "40 events in 9 cycles (the complete stream), CTR 50.00%, 1 rows set aside"
     assert lines[1] == "  set aside: 1 of wrong number of fields"
     assert any("20 (35%, 50.0%), 21 (32%, 53.8%)" in line for line in lines)
     few = CliRunner().invoke(command.command, [str(config), "--cycles", "2"])
@@ -117,7 +117,9 @@ def test_the_command_prints_json(config: Path) -> None:
     assert found["cycles"][8]["set_aside"] == {"wrong number of fields": 1}
 
 
-@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+@pytest.mark.parametrize(
+    ("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
 def test_the_command_draws(config: Path, suffix: str, start: bytes) -> None:
     picture = config.parent / "pictures" / f"stream.{suffix}"
     result = CliRunner().invoke(command.command, [str(config), "--picture", str(picture)])
@@ -130,7 +132,7 @@ def test_an_empty_stream_can_be_drawn(config: Path) -> None:
     (config.parent / "events.csv").write_text("timestamp,click,age,ad\n")
     picture = config.parent / "stream.svg"
     result = CliRunner().invoke(command.command, [str(config), "--picture", str(picture)])
-    assert result.output.startswith("0 events in 0 cycles (all there are), CTR -")
+    assert result.output.startswith("0 events in 0 cycles (the complete stream), CTR -")
 
 
 def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
@@ -140,19 +142,19 @@ def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
     assert isinstance(result.exception, InputError)
     (config.parent / "config.yaml").rename(config.parent / "_config.yaml")
     result = CliRunner().invoke(command.command, [str(config.parent / "_config.yaml")])
-    assert result.output.startswith("40 events in 1 cycles (all there are)"), result.exception
+    assert result.output.startswith("40 events in 1 cycles (the complete stream)"), result.exception
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("source: [", "not YAML"),
-        ("features: {user: [a], ad: [b]}", "source: missing: it must be given"),
+        ("features: {user: [a], ad: [b]}", "source: missing: this key is required"),
         (
             "source: {kind: files, cut: {events: 3}}\nfeatures: {user: [a], ad: [b]}",
-            "config.yaml:1: source.path: missing: it must be given",
+            "config.yaml:1: source.path: missing: this key is required",
         ),
-        ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "one of simulator, files, follow"),
+        ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "one of files, follow, simulator"),
     ],
 )
 def test_config_mistakes_are_one_line(tmp_path: Path, text: str, message: str) -> None:

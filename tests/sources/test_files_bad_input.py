@@ -154,8 +154,8 @@ def one_line(call: Any) -> str:
 def test_missing_files(tmp_path: Path) -> None:
     gone = tmp_path / "gone.csv"
     assert one_line(lambda: source(gone)) == f"source.path '{gone}' does not exist"
-    assert one_line(lambda: source(f"{tmp_path}/*.csv")).endswith("holds no file")
-    assert one_line(lambda: source(tmp_path)) == f"source.path '{tmp_path}' holds no file"
+    assert one_line(lambda: source(f"{tmp_path}/*.csv")).endswith("contains no files")
+    assert one_line(lambda: source(tmp_path)) == f"source.path '{tmp_path}' contains no files"
     path = write(tmp_path / "e.csv", rows(3))
     stream = source(path)
     path.unlink()
@@ -170,8 +170,8 @@ def test_an_unknown_suffix(tmp_path: Path) -> None:
     path = tmp_path / "u.data"
     path.write_text(csv_text(rows(2)))
     assert one_line(lambda: source(path).events(0)) == (
-        f"{path}: format unknown; name it .parquet, .pq, .csv, .tsv, .jsonl, .ndjson, .json, "
-        "or set source.format"
+        f"{path}: unknown format; use a suffix (.parquet, .pq, .csv, .tsv, .jsonl, .ndjson, "
+        ".json) or set source.format"
     )
     assert ads(source(path, format="csv").events(0)) == ["ad0", "ad1"]
 
@@ -214,7 +214,7 @@ def test_a_time_zone_mix_within_a_file(tmp_path: Path) -> None:
     path.write_text(HEADER + f"{DAY},1,20,a\n{DAY}Z,1,20,a\n")
     assert one_line(lambda: source(path, timestamp={}).events(0)) == (
         f"{path}: times with and without a time zone are mixed ('{DAY}Z' and '{DAY}'); "
-        "write all of them one way"
+        "write all of them in the same way"
     )
 
 
@@ -227,7 +227,7 @@ def test_a_time_zone_mix_across_files(tmp_path: Path, cut: dict[str, int]) -> No
     text = one_line(lambda: source(tmp_path, timestamp={}, cut=cut).events(0))
     assert text == (
         "times with and without a time zone are mixed "
-        f"('{tmp_path}/b.parquet' and '{tmp_path}/a.parquet'); write all of them one way"
+        f"('{tmp_path}/b.parquet' and '{tmp_path}/a.parquet'); write all of them in the same way"
     )
 
 
@@ -248,8 +248,8 @@ def test_times_that_tell_their_unit_and_are_given_another(tmp_path: Path) -> Non
     )
     text = one_line(lambda: source(path, timestamp={"unit": "ms"}, cut={"events": 2}).events(0))
     assert text == (
-        f"{path}: times of type timestamp[us, tz=UTC] tell their unit: leave "
-        "source.timestamp.unit out, which is 'ms'"
+        f"{path}: times of type timestamp[us, tz=UTC] have a unit already: "
+        "remove source.timestamp.unit, which is 'ms'"
     )
 
 

@@ -141,7 +141,7 @@ def test_equal_times_keep_the_order_of_the_files(tmp_path: Path) -> None:
 def test_memory_follows_a_block_not_the_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoder, "MEMORY_BYTES", 1)
+    monkeypatch.setattr(decoder, "CACHE_BYTES", 1)
     stream = source(write(tmp_path / "e.csv", rows(200)), cut={"events": 3})
     for cycle in range(66):
         stream.events(cycle)
@@ -152,7 +152,7 @@ def test_far_from_time_order_is_said_once(tmp_path: Path, caplog: pytest.LogCapt
     write(tmp_path / "e.csv", [rows(200)[i * 77 % 200] for i in range(200)])
     all_events(source(tmp_path / "e.csv", cut={"minutes": 100}))
     assert len(caplog.messages) == 1
-    assert "far from time order" in caplog.messages[0]
+    assert "not sorted by time" in caplog.messages[0]
 
 
 def test_more_cycles_than_can_be_meant(tmp_path: Path) -> None:

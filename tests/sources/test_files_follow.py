@@ -86,7 +86,7 @@ def test_a_late_file_is_set_aside_and_never_inserted(
     assert (ads(first), ads(second)) == (["ad0", "ad1", "ad2"], ["ad6", "ad7", "ad8"])
     assert second.set_aside == {"late file": 3}
     assert caplog.messages == [
-        f"{folder}/a.csv came after b.csv was taken: its 3 rows are set aside"
+        f"{folder}/a.csv arrived after b.csv was read: its 3 rows are set aside"
     ]
     assert stream.events(2) is None
 
@@ -121,10 +121,10 @@ def test_a_taken_file_must_stay(tmp_path: Path) -> None:
         follow(folder, place, set_now()).events(0)
     assert str(error.value) == (
         f"{folder}/a.csv, the file of cycle 0, has 123 bytes, not 83: "
-        "files that were taken must stay as they are"
+        "a file must not change after it was read"
     )
     (folder / "a.csv").unlink()
-    with pytest.raises(InputError, match=r"a\.csv, the file of cycle 0, is gone"):
+    with pytest.raises(InputError, match=r"a\.csv, the file of cycle 0, was deleted"):
         follow(folder, place, set_now()).events(0)
 
 

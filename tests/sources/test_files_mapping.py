@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from divergence.errors import InputError
-from orchestrator.sources.files.config import Column, FilesConfig
+from orchestrator.sources.files.config import FilesConfig
 from orchestrator.sources.files.numbers import binned, numbers_of
+from orchestrator.sources.files.reading import Column
 from support.event_files import ads, rows, source, write
 from trainer.features import Feature, FeatureSpec
 
@@ -242,16 +243,16 @@ def test_times_of_parquet_types_cut_by_time(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"columns": {"age": {"bins": [3, 1]}}}, "edges must rise, but are"),
+        ({"columns": {"age": {"bins": [3, 1]}}}, "edges must increase, but are"),
         ({"columns": {"age": {"bins": [1], "log": 2}}}, "only one of bins, log, round"),
         ({"columns": {"age": {"slice": [2, 2]}}}, "start < stop"),
-        ({"click": "rating"}, "reads like 'rating >= 4', but is 'rating'"),
+        ({"click": "rating"}, "must look like 'rating >= 4', but is 'rating'"),
         ({"click": "kind >= buy"}, ">= needs a number"),
         ({"timestamp": {"timezone": "Mars"}}, "unknown time zone 'Mars'"),
         ({"timestamp": {"unit": "s", "format": "%y"}}, "only one of unit and format"),
         ({"cut": {}}, "exactly one of minutes and events"),
         ({"cut": {"minutes": 1, "events": 1}}, "exactly one of minutes and events"),
-        ({"cut": {"events": 1, "start": NOON}}, "start goes with minutes"),
+        ({"cut": {"events": 1, "start": NOON}}, "start can only be given with minutes"),
         ({"colums": {}}, "Extra inputs are not permitted"),
     ],
 )
@@ -262,5 +263,7 @@ def test_config_mistakes(given: dict[str, Any], message: str) -> None:
 
 def test_a_mapping_for_no_feature(tmp_path: Path) -> None:
     path = write(tmp_path / "e.csv", rows(1))
-    with pytest.raises(InputError, match=r"source.columns.agee is for no feature; .* age, ad"):
+    with pytest.raises(
+        InputError, match=r"source.columns.agee does not belong to a feature; .* age, ad"
+    ):
         source(path, columns={"agee": {"log": 2}})

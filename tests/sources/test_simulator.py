@@ -171,9 +171,9 @@ def test_the_truth_can_be_asked_of_any_user_ad_and_time(source: Simulator) -> No
 
 def test_numbers_out_of_range_are_refused(source: Simulator) -> None:
     world = source.marketplace
-    with pytest.raises(IndexError, match=r"user numbers must lie in 0\.\.19999, but got 20000"):
+    with pytest.raises(IndexError, match=r"user numbers must be in 0\.\.19999, but got 20000"):
         world.visits(np.array([20_000]), np.array([world.start_us]))
-    with pytest.raises(IndexError, match=r"ad numbers must lie in 0\.\.399, but got -1\.\.-1"):
+    with pytest.raises(IndexError, match=r"ad numbers must be in 0\.\.399, but got -1\.\.-1"):
         world.click_probability(world.market(0), world.arrivals(0, 1), np.array([-1]))
 
 

@@ -65,8 +65,8 @@ def test_a_resolved_config_reads_back_as_itself(preset: str) -> None:
         ({"preset": "wild"}, "preset\n.*'calm', 'normal' or 'stormy'"),
         ({"start": "2024-01-01T00:00:00"}, "start\n.*timezone"),
         ({"adds": 5}, "adds\n.*not permitted"),
-        ({"pauses_per_day": 6, "pause_h": 4}, "pauses_per_day and pause_h .* take 24 of 24"),
-        ({"flags_per_week": 14, "flag_h": 9}, "flags_per_week and flag_h .* take 18 of 24"),
+        ({"pauses_per_day": 6, "pause_h": 4}, "pauses_per_day and pause_h .* for 24 of 24"),
+        ({"flags_per_week": 14, "flag_h": 9}, "flags_per_week and flag_h .* for 18 of 24"),
     ],
 )
 def test_impossible_values_are_refused(given: dict[str, object], message: str) -> None:

@@ -27,10 +27,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
 
 def test_a_run_folder_on_google_cloud_storage(server: Google) -> None:
     store = open_store("gs://b/runs/first")
-    with hold_lease(store, lease=LeaseTiming(0.05, 0.5)) as held:
+    with hold_lease(store, timing=LeaseTiming(0.05, 0.5)) as held:
         assert prepare(held, config()).cycle == 0
         commit(held, [record(arm, 0, model=()) for arm in ("a", "b")])
-        with pytest.raises(InputError, match="at work here"), hold_lease(store):
+        with pytest.raises(InputError, match="holds the lease on this run"), hold_lease(store):
             raise AssertionError("two have it")
     assert prepare(store, config()).cycle == 1
     assert store.names("journal/a") == ["cycle-000000.json"]

@@ -21,7 +21,7 @@ from orchestrator.storage.store import Store
 from support.configs import config
 from support.records import record
 
-QUICK = LeaseTiming(beat_s=0.05, silence_s=0.5)
+QUICK = LeaseTiming(heartbeat_s=0.05, expires_after_s=0.5)
 ELSEWHERE = {"host": "far", "place": "far away", "pid": 1, "begun": "1", "since": "noon"}
 
 
@@ -34,11 +34,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 def test_a_run_has_one_driver_and_is_free_after_it(store: Store) -> None:
     for _ in range(2):
-        with hold_lease(store, lease=QUICK) as held:
+        with hold_lease(store, timing=QUICK) as held:
             held.create("x", b"")
             with (
-                pytest.raises(InputError, match=r"at work here \(process"),
-                hold_lease(store, lease=QUICK),
+                pytest.raises(InputError, match=r"holds the lease on this run \(process"),
+                hold_lease(store, timing=QUICK),
             ):
                 raise AssertionError("two have it")
         assert store.names(FOLDER) == []
@@ -49,7 +49,7 @@ def test_of_many_that_come_at_once_one_has_it(store: Store) -> None:
 
     def come(_: int) -> bool:
         try:
-            with hold_lease(store, lease=QUICK):
+            with hold_lease(store, timing=QUICK):
                 done.wait()
                 return True
         except InputError:
@@ -65,7 +65,7 @@ def test_a_heartbeat_that_a_slow_look_finds_is_there_after_the_next_one(store: S
         names = (n for n in store.names(FOLDER) if not n.endswith(".json"))
         return {int(name.split(".")[-1]) for name in names}
 
-    with hold_lease(store, lease=replace(QUICK, beat_s=0.2)):
+    with hold_lease(store, timing=replace(QUICK, heartbeat_s=0.2)):
         for _ in range(4):
             found = now = beats()
             while now <= found:
@@ -95,10 +95,10 @@ def test_a_driver_elsewhere_counts_as_dead_after_a_silence(store: Store) -> None
     store.create(f"{FOLDER}/000007.abc.4", b"")
     said: list[str] = []
     with hold_lease(store, said.append, QUICK):
-        claim = current_lease(store)
-        assert claim is not None
-        assert (claim.epoch, claim.process) == (8, this_process())
-    assert "claimed by process 1 on far since noon, which cannot be seen from here" in said[0]
+        lease = current_lease(store)
+        assert lease is not None
+        assert (lease.epoch, lease.process) == (8, this_process())
+    assert "process 1 on far since noon holds the lease and cannot be seen from here" in said[0]
 
 
 def test_a_driver_elsewhere_that_beats_is_alive(store: Store) -> None:
@@ -107,23 +107,23 @@ def test_a_driver_elsewhere_that_beats_is_alive(store: Store) -> None:
     beat.start()
     with (
         pytest.raises(InputError, match="process 1 on far since noon"),
-        hold_lease(store, lease=replace(QUICK, silence_s=20.0)),
+        hold_lease(store, timing=replace(QUICK, expires_after_s=20.0)),
     ):
         raise AssertionError("two have it")
     beat.join()
 
 
-def test_a_claim_that_is_not_readable_is_not_for_ever(tmp_path: Path) -> None:
+def test_an_unreadable_lease_expires(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.create(f"{FOLDER}/000001.json", b"{torn")
-    with hold_lease(store, lease=QUICK):
+    with hold_lease(store, timing=QUICK):
         assert current_lease(store) is not None
 
 
 def test_one_that_was_paused_and_replaced_writes_nothing_more(store: Store) -> None:
     """Its heart stands still, another takes over, and it wakes in the middle of a commit."""
-    asleep = LeaseTiming(beat_s=1e6)
-    with hold_lease(store, lease=asleep) as first:
+    asleep = LeaseTiming(heartbeat_s=1e6)
+    with hold_lease(store, timing=asleep) as first:
         start = prepare(first, config())
         assert start.cycle == 0
         commit(first, [record(arm, 0, driver="first", model=()) for arm in ("a", "b")])
@@ -132,9 +132,9 @@ def test_one_that_was_paused_and_replaced_writes_nothing_more(store: Store) -> N
         store.create(f"{FOLDER}/000002.abc.1", b"")
         assert prepare(store, config()).cycle == 1  # and clears the way
         assert store.names("models/a") == []
-        with pytest.raises(InputError, match=r"taken this run over \(process 1"):
+        with pytest.raises(InputError, match=r"taken over this run \(process 1"):
             commit(first, [record(arm, 1, driver="first", model=()) for arm in ("a", "b")])
-        with pytest.raises(InputError, match="taken this run over"):
+        with pytest.raises(InputError, match="taken over this run"):
             first.delete("config.yaml")
         commit(store, [record(arm, 1, driver="second", model=()) for arm in ("a", "b")])
     assert {"000002.abc.1", "000002.json"} <= set(store.names(FOLDER))  # not its to release
@@ -144,9 +144,9 @@ def test_one_that_was_paused_and_replaced_writes_nothing_more(store: Store) -> N
 
 def test_a_released_run_does_not_wake_a_paused_driver(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
-    with hold_lease(store, lease=LeaseTiming(beat_s=1e6)) as first:
+    with hold_lease(store, timing=LeaseTiming(heartbeat_s=1e6)) as first:
         for name in store.names(FOLDER):  # another took over, ended, and a third has begun
             store.delete(f"{FOLDER}/{name}")
         store.create(f"{FOLDER}/000001.json", json.dumps(ELSEWHERE).encode())
-        with pytest.raises(InputError, match="taken this run over"):
+        with pytest.raises(InputError, match="taken over this run"):
             first.create("x", b"")

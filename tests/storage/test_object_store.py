@@ -64,7 +64,7 @@ def test_an_outage_is_waited_out(proxy: Unsteady, bucket: str, method: str) -> N
 
 def test_an_outage_that_does_not_end_is_one_line(proxy: Unsteady, bucket: str) -> None:
     fs = s3fs.S3FileSystem(use_listings_cache=False)
-    store = ObjectStore(bucket, fs, bucket.removeprefix("s3://"), outage_s=0.2)
+    store = ObjectStore(bucket, fs, bucket.removeprefix("s3://"), retry_for_s=0.2)
     store.create("x", b"")
     proxy.plan.extend(["cut"] * 100)
     with pytest.raises(InputError) as caught:
@@ -101,7 +101,7 @@ def test_no_bucket_and_no_server_are_one_line(bucket: str, monkeypatch: pytest.M
 def test_a_password_in_a_uri_is_refused_and_not_shown() -> None:
     with pytest.raises(InputError) as caught:
         open_store("sftp://me:hunter2@host/run")
-    assert "a password must not stand in a URI" in str(caught.value)
+    assert "a URI must not contain a password" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 
@@ -141,14 +141,10 @@ def commit_cycle(store: Store, given: RunConfig, cycle: int) -> None:
     lines = open_arms(given, model_config(given, spec), store, {})
     sealed = []
     for line in lines.values():
-        line.crowned = True  # its model is not in its files yet
-        sealed.append(PendingCommit(line, record(line.arm.name, cycle, model=(), norms=None), None))
-    committer = Committer(store, Retention(keep_last=1))
-    try:
-        committer.take(sealed)
-        committer.wait()
-    finally:
-        committer.close()
+        line.has_champion = True  # its model is not in its files yet
+        sealed.append(PendingCommit(line, record(line.name, cycle, model=(), norms=None), None))
+    with Committer(store, Retention(keep_last=1)) as committer:
+        committer.hand_over(sealed)
 
 
 def test_a_commit_interrupted_at_every_step(bucket: str) -> None:

@@ -28,7 +28,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 def test_a_file_is_written_once_and_never_replaced(store: Store) -> None:
     store.create("journal/a/x.json", b"one")
     store.create("journal/a/x.json", b"one")
-    with pytest.raises(ConflictError, match=r"journal/a/x\.json: is there already, with other"):
+    with pytest.raises(ConflictError, match=r"journal/a/x\.json: already exists with other"):
         store.create("journal/a/x.json", b"two")
     assert read(store, "journal/a/x.json") == b"one"
 

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from orchestrator.sources.files.config import FilesConfig, FollowConfig
+from orchestrator.sources.files.config import FilesConfig
+from orchestrator.sources.follow.config import FollowConfig
 from orchestrator.sources.opening import open_source
 from orchestrator.sources.protocol import Events, Source
 from trainer.features import Feature, FeatureSpec

@@ -5,14 +5,16 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.journal import cycles_of, read_record
-from orchestrator.journal.record import CycleRecord, without_clock
+from orchestrator.journal.record import CycleRecord, reproducible_part
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import Ended, run
 from orchestrator.pool.messages import Task
+from orchestrator.pool.ray_pool import RayPool, RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store, read
@@ -54,7 +56,12 @@ def go(
 ) -> Ended:
     store = open_store(str(where))
     start = prepare(store, config)
-    return run(config, store, start, view or Heard(), actors, stop=stop, trainer=trainer)
+    view = view or Heard()
+    for message in start.messages:
+        view.say(message)
+    policy = RetryPolicy(config.tries, config.patience_s)
+    make_pool = partial(RayPool, size=lambda: actors, policy=policy, trainer=trainer)
+    return run(config, store, start, [view.show], make_pool, stop)
 
 
 def records(where: Path | str, arm: str) -> list[CycleRecord]:
@@ -68,7 +75,7 @@ def bits(where: Path | str, config: RunConfig) -> dict[str, object]:
     found: dict[str, object] = {}
     for arm in config.arms:
         for record in records(where, arm.name):
-            found[f"{arm.name} {record.cycle}"] = without_clock(record).model_dump_json()
+            found[f"{arm.name} {record.cycle}"] = reproducible_part(record).model_dump_json()
         for name in store.names(f"models/{arm.name}"):
             found[name + arm.name] = read(store, f"models/{arm.name}/{name}")
     return found

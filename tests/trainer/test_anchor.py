@@ -1,7 +1,8 @@
 """The kernel against the benchmark's C anchor, which was written by hand."""
 
 import pytest
-from bench_kernel import SHAPES, Work
+
+from scripts.bench.kernel import SHAPES, Work
 
 
 @pytest.mark.parametrize("shape", ["K3", "K6"])

@@ -48,7 +48,7 @@ def why(store: LocalStore, *assignments: str) -> list[str]:
 
 def test_a_run_that_is_driven_and_commits_is_well(store: LocalStore) -> None:
     cycles(store, 5)
-    with hold_lease(store, lease=LeaseTiming(0.1)):
+    with hold_lease(store, timing=LeaseTiming(0.1)):
         assert why(store) == []
 
 
@@ -59,22 +59,22 @@ def test_a_champion_whose_file_is_altered_or_gone_is_told(store: LocalStore) -> 
     store.create(path, data)
     assert not any(path in reason for reason in why(store, "cycles=5"))
     (store.root / path).write_bytes(b"vectorS")
-    assert f"{path}: torn or altered: its checksum does not match" in why(store, "cycles=5")
+    assert f"{path}: corrupt: its checksum does not match" in why(store, "cycles=5")
 
 
 def test_a_complete_run_needs_no_driver(store: LocalStore) -> None:
     cycles(store, 5, ended_s=1e6)
     assert why(store, "cycles=5") == []
-    assert "nobody drives the run: it was ended in order" in why(store)[0]
+    assert "the run has stopped: no driver holds the lease" in why(store)[0]
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"ended_s": 300.0}, "no commit for 300 s, while a cycle usually takes 10 s"),
+        ({"ended_s": 300.0}, "no commit for 300 s, but a cycle usually takes 10 s"),
         (
             {"outcomes": (*GOOD[:7], *(outcome(i, "diverged") for i in (7, 8, 9)))},
-            "a: retained fraction 0.70 in its last hour, below 0.8",
+            "a: retained fraction 0.70 in the last hour, below 0.8",
         ),
         (
             {"outcomes": (*GOOD[:9], outcome(9, "late"))},
@@ -87,13 +87,13 @@ def test_a_complete_run_needs_no_driver(store: LocalStore) -> None:
         ),
         (
             {"chunk": ChunkInfo("toy", 900, 21, 0.51, {"broken": 100})},
-            "a: 10.0% of the rows were broken and set aside",
+            "a: 10.0% of the rows were invalid and skipped",
         ),
     ],
 )
 def test_what_is_not_well_is_said(store: LocalStore, changes: dict[str, Any], reason: str) -> None:
     cycles(store, 5, **changes)
-    with hold_lease(store, lease=LeaseTiming(0.1)):
+    with hold_lease(store, timing=LeaseTiming(0.1)):
         found = [re.sub(r"for 30\d s", "for 300 s", line) for line in why(store)]
     assert found[0] == reason
     assert {line.split(": ")[-1] for line in found} == {reason.split(": ")[-1]}
@@ -101,19 +101,19 @@ def test_what_is_not_well_is_said(store: LocalStore, changes: dict[str, Any], re
 
 def test_damage_and_a_run_that_has_not_begun(store: LocalStore) -> None:
     prepare(store, config())
-    with hold_lease(store, lease=LeaseTiming(0.1)):
-        assert why(store) == ["nothing is committed yet"]
+    with hold_lease(store, timing=LeaseTiming(0.1)):
+        assert why(store) == ["no cycle is committed yet"]
     cycles(store, 3)
     (store.root / "journal/b/cycle-000001.json").write_bytes(b"torn")
-    assert "journal/b/cycle-000001.json: torn or altered: no whole record" in why(store)
+    assert "journal/b/cycle-000001.json: corrupt: not a complete record" in why(store)
 
 
 def test_the_command_fits_a_screen_and_tells_by_its_exit_code(store: LocalStore) -> None:
     cycles(store, 5)
-    with hold_lease(store, lease=LeaseTiming(0.1)):
+    with hold_lease(store, timing=LeaseTiming(0.1)):
         done = CliRunner().invoke(holdfast, ["health", str(store.root)])
         assert done.exit_code == 0, done.output
-        assert done.output.splitlines()[0] == f"{store.uri}: well"
+        assert done.output.splitlines()[0] == f"{store.uri}: healthy"
         assert len(done.output.splitlines()) < 24
     done = CliRunner().invoke(holdfast, ["health", str(store.root), "--json"])
     assert done.exit_code == 3

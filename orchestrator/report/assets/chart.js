@@ -1,4 +1,4 @@
-// Draws the charts of the page: axes, legend, pointing, zooming. No library, no network.
+// Draws the charts of the page: axes, legend, tooltips, zoom. No library, no network.
 "use strict";
 
 const MARGIN = { left: 56, right: 18, top: 8, bottom: 36 };
@@ -10,7 +10,7 @@ class Panel {
     const title = document.createElement("h4");
     title.textContent = panel.title;
     this.reset = document.createElement("button");
-    Object.assign(this.reset, { className: "reset", textContent: "whole view", hidden: true, type: "button" });
+    Object.assign(this.reset, { className: "reset", textContent: "reset zoom", hidden: true, type: "button" });
     this.reset.onclick = () => this.chart.zoomTo(this, null);
     this.svg = node("svg", { tabindex: 0, role: "img", "aria-label": `${chart.data.title}. ${panel.title}` });
     home.append(title, this.svg, this.reset);
@@ -84,14 +84,14 @@ class Panel {
     });
     this.svg.addEventListener("pointercancel", () => { this.from = null; this.chosen?.remove(); });
     this.svg.addEventListener("pointerleave", (event) => {
-      if (event.pointerType !== "touch") this.leave(); // a finger has left when it is lifted
+      if (event.pointerType !== "touch") this.leave(); // a finger leaves when it is lifted
     });
     this.svg.addEventListener("blur", () => this.leave());
     this.svg.addEventListener("dblclick", () => this.chart.zoomTo(this, null));
     this.svg.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** The rectangle that a drag means: all of the other direction where it is nearly straight. */
+  /** The rectangle of a drag; a nearly straight drag selects the full range of the other axis. */
   dragged([x0, y0], [x1, y1]) {
     const { left, right, top, bottom } = this.box;
     const xs = [x0, x1].map((v) => clamp(v, left, right)).sort((a, b) => a - b);
@@ -132,13 +132,13 @@ class Panel {
     const box = this.box;
     box.over.replaceChildren();
     if (px < box.left - 2 || px > box.right + 2 || py < box.top || py > box.bottom) { tip.hidden = true; return; }
-    const told = textUnder(this.marks(), box, px, py) ?? this.valuesAt(px);
-    if (!told) { tip.hidden = true; return; }
-    showTip(told, event);
+    const text = textUnder(this.marks(), box, px, py) ?? this.valuesAt(px);
+    if (!text) { tip.hidden = true; return; }
+    showTip(text, event);
     tip.panel = this;
   }
 
-  /** Every curve's value at the x nearest to the pointer; raw and smoothed. */
+  /** The raw and smoothed value of every curve at the x nearest to the pointer. */
   valuesAt(px) {
     const box = this.box;
     const lines = this.marks().filter((mark) => mark.kind === "line" && mark.x.length);
@@ -164,14 +164,14 @@ class Panel {
 
   leave() {
     this.box?.over.replaceChildren();
-    if (tip.panel === this) tip.hidden = true; // else it is another's by now
+    if (tip.panel === this) tip.hidden = true; // otherwise another panel owns it by now
   }
 }
 
 function showTip(text, event) {
-  const told = document.createElement("div");
-  told.textContent = text;
-  tip.replaceChildren(told);
+  const content = document.createElement("div");
+  content.textContent = text;
+  tip.replaceChildren(content);
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
   tip.style.left = `${clamp(event.clientX + 14, 4, Math.max(4, innerWidth - width - 4))}px`;
@@ -215,7 +215,7 @@ class Chart {
     }
   }
 
-  /** Panels over the cycles of a run show the same stretch; the y of the others stays whole. */
+  /** Panels over cycles zoom to the same x range together; the y axes of the others keep their full range. */
   zoomTo(source, view) {
     for (const panel of this.panels) {
       const linked = source.panel.x.unit === "cycle" && panel.panel.x.unit === "cycle";

@@ -1,4 +1,4 @@
-// How each kind of mark is drawn, and what it answers when a reader points at it.
+// How each kind of mark is drawn, and the text it shows under the pointer.
 "use strict";
 
 function node(name, attributes, parent, text) {
@@ -12,7 +12,7 @@ function node(name, attributes, parent, text) {
 const toneClass = (tone) => (typeof tone === "number" ? `tone-${tone % 8}${tone >= 8 ? " again" : ""}` : `tone-${tone}`);
 const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 
-/** A small triangle at the upper or lower edge, for what lies beyond the scale. */
+/** A small triangle at the upper or lower edge, for a point outside the axis. */
 function edge(box, px, up, tone) {
   const place = up ? `M${px} ${box.top + 1}l-3.5 5h7z` : `M${px} ${box.bottom - 1}l-3.5 -5h7z`;
   node("path", { class: `solid beyond ${toneClass(tone)}`, d: place }, box.layer);
@@ -80,7 +80,7 @@ const MARKS = {
   },
 };
 
-/** What stands under the pointer: the text of a dot, cell or bar, if there is one. */
+/** The text of the dot, cell or bar under the pointer; null if there is none. */
 function textUnder(marks, box, px, py) {
   let best = null;
   let nearest = 14 ** 2;

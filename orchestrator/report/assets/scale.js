@@ -1,4 +1,4 @@
-// Scales, ticks and numbers as text.
+// Scales, ticks and number formats.
 "use strict";
 
 /** A function from values to pixels; `back` is its inverse. */
@@ -33,7 +33,7 @@ function ticksOf(axis, [low, high], count) {
   return found;
 }
 
-/** A number for a person: as percent where the axis says so, never in long form. */
+/** A short text for a number: a percentage if the axis says so. */
 function textOf(axis, value, exact = false) {
   if (value === null || Number.isNaN(value)) return "-";
   if (axis.names.length) return axis.names[value] ?? "";

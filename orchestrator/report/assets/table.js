@@ -1,4 +1,4 @@
-// Tables that sort by the column whose heading is pressed.
+// Sorts a table by the column whose heading is clicked.
 "use strict";
 
 for (const table of document.querySelectorAll("table.sortable")) {

@@ -1,1 +1,1 @@
-"""The sections of the report, a module each: a function from a study to a section."""
+"""The sections of the report, one module each: a function from a study to a section."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergence.bound import VISIBLE, rho0, smallest_sufficient
+from orchestrator.charts.chart import Axis, Chart, Dots, Level, Line, Panel, numbers, span_of
 from orchestrator.config.ranges import Choice, absolute
 from orchestrator.config.rules import searched
 from orchestrator.config.schema import ArmConfig
-from orchestrator.report.chart import Axis, Chart, Dots, Level, Line, Panel, numbers, span_of
 from orchestrator.report.length import vector_length
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
@@ -21,7 +21,7 @@ LENGTHS = np.unique(np.geomspace(2, 1000, 120).round()).astype(int)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """The arms of a run that differ in k alone: served log-losses by k, on the same chunks."""
+    """The arms of a run that differ in k only: served log-losses by k, on the same chunks."""
 
     run: str
     rule: str
@@ -31,25 +31,28 @@ class Search:
 
 
 def bound(study: Study) -> Section:
-    """The curve of rho0, and a search for k wherever a run's arms make one."""
+    """The curve of rho0, and a search for k for each run whose arms differ in k."""
     searches = [one for run in study.shown for one in searches_of(study, run)]
     return Section(
         key="bound",
         title="The bound ρ₀ and its multiple k",
-        claim="ρ₀ follows from the vectors' length N; it is too tight, and the smallest k beyond "
+        claim="ρ₀ follows from the vectors' length N. It is too tight: the smallest k beyond "
         "which log-loss no longer visibly improves is larger than 1.",
-        findings=(*map(_finding, searches), *(_reach(study, run) for run in study.shown)),
+        findings=(
+            *map(_finding, searches),
+            *(_distance_finding(study, run) for run in study.shown),
+        ),
         charts=(_curve(study), *([_search_chart(searches)] if searches else [])),
         tables=(_table(study, searches),) if searches else (),
-        note="A gain is visible when, chunk by chunk, it is more than a thousandth of the log-loss "
-        "and more than two standard errors. Below 1 is searched too: where champions' mean squares "
-        "lie far under ρ₀, only a tighter bound binds."
+        note="A gain is visible if, chunk by chunk, it is more than a thousandth of the log-loss "
+        "and more than two standard errors. The search also tries k below 1: if champions' mean "
+        "squares are far below ρ₀, only a tighter bound has an effect."
         + ("" if searches else " No run here has arms that differ in k, so there is no search."),
     )
 
 
 def searches_of(study: Study, run: Run) -> list[Search]:
-    """A search for each set of at least two arms that differ in a fixed k and nothing else."""
+    """One search for each group of two or more arms that differ in a fixed k only."""
     length = vector_length(run.config)
     if length is None:
         return []
@@ -59,8 +62,8 @@ def searches_of(study: Study, run: Run) -> list[Search]:
         span = absolute(given, rho0(length))
         if "rho" in searched(arm.rule) and isinstance(span, Choice) and len(span.choice) == 1:
             k = float(f"{span.choice[0] / rho0(length):.4g}")
-            alike = arm.model_dump_json(exclude={"name": True, "rule": {"rho"}})
-            found.setdefault(alike, {}).setdefault(k, arm)
+            same_but_k = arm.model_dump_json(exclude={"name": True, "rule": {"rho"}})
+            found.setdefault(same_but_k, {}).setdefault(k, arm)
     return [_search(study, run, arms) for arms in found.values() if len(arms) > 1]
 
 
@@ -77,23 +80,25 @@ def _finding(search: Search) -> Finding:
     ks = sorted(search.arms)
     tried = f"Of k = {', '.join(f'{k:g}' for k in ks)} with {search.rule}"
     if search.chosen is None:
-        return Finding(f"{tried}: too few cycles are shared to choose.", holds(None), search.run)
+        return Finding(
+            f"{tried}: the arms share too few cycles to choose one.", holds(None), search.run
+        )
     chunks = len(search.losses[search.chosen])
-    chosen = f"{search.chosen:g}" + " (none smaller was tried)" * (search.chosen == ks[0])
+    chosen = f"{search.chosen:g}" + " (the smallest that was tried)" * (search.chosen == ks[0])
     text = f"{tried}, the smallest that suffices is {chosen}, on {chunks} shared cycles."
     decided = search.chosen > 1 if min(ks) <= 1 < max(ks) else None
     return Finding(text, holds(decided), search.run)
 
 
-def _reach(study: Study, run: Run) -> Finding:
-    """How near the champions come to the bound."""
+def _distance_finding(study: Study, run: Run) -> Finding:
+    """How close the champions come to the bound."""
     length, arm = vector_length(run.config), study.baseline_of(run)
     size = study.of(run, arm)["max_msqr"].median()
     if length is None or size != size:
-        return Finding("The vectors' length or sizes are not known.", None, run.name)
+        return Finding("The length or the norms of the vectors are not known.", None, run.name)
     text = (
-        f"With N = {length}, ρ₀ is {rho0(length):.3g}; the largest mean square of {arm}'s champion "
-        f"is {size:.3g} in half of the cycles, {size / rho0(length):.2g} times as much."
+        f"With N = {length}, ρ₀ is {rho0(length):.3g}. The largest mean square of {arm}'s champion "
+        f"is {size:.3g} (median over cycles), which is {size / rho0(length):.2g} times ρ₀."
     )
     return Finding(text, None, run.name)
 
@@ -121,7 +126,7 @@ def _search_chart(searches: list[Search]) -> Chart:
     return Chart(
         "k-search",
         "The search for k",
-        "Mean served log-loss by k, where the bound is k·ρ₀; the upright line is the choice.",
+        "Mean served log-loss by k, where the bound is k·ρ₀. The vertical line marks the chosen k.",
         tuple(_search_panel(search) for search in searches),
         wide=False,
     )

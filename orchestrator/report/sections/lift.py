@@ -1,11 +1,11 @@
 """Log-loss lift over the baseline: the paper's third result."""
 
-from orchestrator.report.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
 from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import curve, cycle_panel, smoothing_text
-from orchestrator.report.study import Pair, Study, smoothed, window_for
+from orchestrator.report.study import Pair, Study, running_mean, window_for
 from orchestrator.report.verdict import Finding, Statement, above, holds, judged, lift_text
 
 CONSISTENT = 0.9
@@ -19,21 +19,22 @@ def lift(study: Study) -> Section:
     return Section(
         key="lift",
         title="Log-loss lift",
-        claim="After about a day of acclimation to the production model it began with, the new "
-        "algorithm consistently has the better log-loss.",
+        claim="The new algorithm starts from the production model. After about a day of "
+        "acclimation it consistently has the better log-loss.",
         findings=tuple(_finding(pair) for pair in pairs),
         charts=(_chart(study, panels),),
         note="Lift is how much lower the log-loss of the served champion is than the baseline's, "
-        "in percent of the latter: each is scored on a chunk before anything is trained on it. "
-        f"“Consistently” is read as {CONSISTENT:.0%} of the smoothed curve above zero. Where an "
-        "arm began with the baseline's model, its first day (96 cycles), or first quarter where "
-        "that is less, is shaded and does not count.",
+        "in percent of the baseline's. Each champion is scored on a chunk before any instance "
+        f"trains on it. We read “consistently” as {CONSISTENT:.0%} of the smoothed curve above "
+        "zero. If an arm started from the baseline's model, its first day (96 cycles), or its "
+        "first quarter if that is shorter, is shaded and does not count.",
+        compares_main_arms=True,
     )
 
 
 def acclimation(pair: Pair) -> list[Span]:
-    """The mark of a pair's acclimation, if it has one."""
-    span = pair.acclimated()
+    """A mark for the acclimation of a pair, if it has one."""
+    span = pair.acclimation_span()
     return [Span("acclimation", *span)] if span else []
 
 
@@ -49,17 +50,18 @@ def _chart(study: Study, panels: list[Panel]) -> Chart:
 def _finding(pair: Pair) -> Finding:
     series = pair.settled(pair.lift())
     mean = mean_interval(series)
-    curve_above = smoothed(series, window_for(len(series))).dropna() > 0
+    curve_above = running_mean(series, window_for(len(series))).dropna() > 0
     share = float(curve_above.mean()) if len(curve_above) else None
     consistent = share >= CONSISTENT if share is not None and mean.known else None
-    after = f" after {pair.acclimation} cycles of acclimation" if pair.acclimation else ""
-    told = "" if share is None else f"; its smoothed curve is above zero {share:.0%} of the time"
-    text = f"The lift of {pair.arm} over {pair.baseline} is {lift_text(mean)}{after}{told}."
+    skipped = pair.acclimation
+    after = f" after {skipped} cycle{'s' * (skipped > 1)} of acclimation" if skipped else ""
+    steady = "" if share is None else f"; the smoothed curve is above zero {share:.0%} of the time"
+    text = f"The lift of {pair.arm} over {pair.baseline} is {lift_text(mean)}{after}{steady}."
     return judged(
         text,
         pair.run,
         Statement("the mean lift is above zero", above(mean)),
-        Statement("it is so consistently", holds(consistent)),
+        Statement("the lift is consistently above zero", holds(consistent)),
     )
 
 
@@ -70,11 +72,11 @@ def _panel(study: Study, run: Run) -> Panel | None:
     if not pairs:
         return None
     lines: list[Line] = []
-    marks: list[Mark] = [Level(f"as {base}", 0.0)]
+    marks: list[Mark] = [Level(f"same as {base}", 0.0)]
     for pair in pairs:
         series = pair.lift()
         lines += curve(pair.arm, study.arms.index(pair.arm), series, window_for(run.cycles))
         marks += [span for span in acclimation(pair) if span not in marks]
-    # Single cycles are noisy: the scale is that of the smoothed curves and most of the raw ones.
+    # Single cycles are noisy: the axis fits the smoothed curves and most of the raw points.
     low, high = span_of([line.y for line in lines], include=[0.0])
-    return cycle_panel(study.titled(run), lines, Axis("lift, %", low, high), marks)
+    return cycle_panel(study.panel_title(run), lines, Axis("lift, %", low, high), marks)

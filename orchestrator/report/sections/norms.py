@@ -2,7 +2,7 @@
 
 import math
 
-from orchestrator.report.chart import Chart, Panel
+from orchestrator.charts.chart import Chart, Panel
 from orchestrator.report.interval import Estimate, mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
@@ -12,14 +12,14 @@ from orchestrator.report.sections.curves import (
     robust_axis,
     smoothing_text,
 )
-from orchestrator.report.study import Pair, Study, usual
+from orchestrator.report.study import Pair, Study, running_median
 from orchestrator.report.verdict import Finding, Statement, below, judged
 
 MEASURES = (("max_inf", "largest ‖v‖∞"), ("max_msqr", "largest mean square"))
 
 
 def norms(study: Study) -> Section:
-    """Largest norm and mean square of each cycle's champion, per arm."""
+    """Largest norm and mean square of the champion of each cycle, by arm."""
     pairs = [pair for run in study.shown if (pair := study.main_pair(run))]
     return Section(
         key="norms",
@@ -36,8 +36,9 @@ def norms(study: Study) -> Section:
                 wide=False,
             ),
         ),
-        note="The ratio of the arms is taken cycle by cycle and averaged as a logarithm; an arm "
-        "that began with the baseline's model is compared after its acclimation.",
+        note="The ratio of the arms is computed cycle by cycle and averaged as a logarithm. An arm "
+        "that started from the baseline's model is compared after its acclimation.",
+        compares_main_arms=True,
     )
 
 
@@ -70,5 +71,5 @@ def _finding(pair: Pair) -> Finding:
 
 
 def _panel(study: Study, run: Run, column: str, label: str) -> Panel:
-    lines = arm_curves(study, run, column, run.records, usual)
-    return cycle_panel(study.titled(run, label), lines, robust_axis(label, lines, log=True))
+    lines = arm_curves(study, run, column, run.records, running_median)
+    return cycle_panel(study.panel_title(run, label), lines, robust_axis(label, lines, log=True))

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from orchestrator.report.chart import Axis, Chart, Level, Panel, numbers, span_of
+from orchestrator.charts.chart import Axis, Chart, Level, Panel, numbers, span_of
 from orchestrator.report.interval import Estimate, mean_interval, rate_interval, share_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
@@ -20,9 +20,9 @@ from orchestrator.report.verdict import (
 )
 
 HEAVY, LIGHT = 0.20, 0.05
-"""A cycle loses much when it discards more than the first, little when no more than the second."""
+"""A heavy loss discards more than 20% of the instances in a cycle, a light one at most 5%."""
 OFTEN = 0.10
-"""More than one cycle in ten is often; fewer is rarely. The paper gives no number."""
+"""More than one cycle in ten is "often", fewer is "rarely". The paper gives no number."""
 
 
 def retained(study: Study) -> Section:
@@ -35,24 +35,25 @@ def retained(study: Study) -> Section:
         findings=tuple(_finding(study, run) for run in study.shown),
         charts=(_chart(study),),
         tables=(_table(study),),
-        note=f"“Often” is read as more than {OFTEN:.0%} of the cycles, “rarely” as fewer than "
-        f"that, “a few percent” as {LIGHT:.0%}: the paper gives no numbers. The retained fraction "
-        "counts divergence alone (of fewer than 20 instances, a single loss is over 5%); instances "
-        "lost to faults or lateness are counted apart. Means over cycles with 95% intervals that "
-        "allow for correlation in time; differences are taken cycle by cycle, since the arms share "
-        "chunks and draws.",
+        note=f"We read “often” as more than {OFTEN:.0%} of the cycles, “rarely” as fewer than "
+        f"that, and “a few percent” as {LIGHT:.0%}: the paper gives no numbers. The retained "
+        "fraction counts divergence only (with fewer than 20 instances, one loss is over 5%). "
+        "Instances that failed or were late are counted separately. Means are over cycles, with "
+        "95% intervals that allow for correlation in time. Differences are computed cycle by "
+        "cycle, because the arms share chunks and draws.",
+        compares_main_arms=True,
     )
 
 
 def discards(fraction: pd.Series, more_than: float) -> Estimate:
-    """The share of cycles that discard more than this, of those that decided any instance."""
+    """The share of cycles that discard more than this; cycles without a fraction are skipped."""
     series = numbers(fraction)
     lost = 1.0 - series[series == series]
     return rate_interval(lost > more_than + 1e-12)
 
 
 def gain(pair: Pair) -> Estimate:
-    """Retained fraction less the baseline's, cycle by cycle."""
+    """The retained fraction minus the baseline's, paired by cycle."""
     return mean_interval(pair.ours["retained_fraction"] - pair.theirs["retained_fraction"])
 
 
@@ -87,7 +88,7 @@ def _chart(study: Study) -> Chart:
     return Chart(
         "retained",
         "Fraction of instances retained in each cycle",
-        f"{smoothing_text(study)} Below the line at 80% a cycle has lost more than 20%.",
+        f"{smoothing_text(study)} A cycle below the 80% line lost more than 20%.",
         tuple(_panel(study, run) for run in study.shown),
     )
 
@@ -96,7 +97,7 @@ def _panel(study: Study, run: Run) -> Panel:
     lines = arm_curves(study, run, "retained_fraction", run.records)
     low, _ = span_of([line.y for line in lines], include=[0.78])
     y = Axis("retained", max(low, -0.02), 1.015, unit="%")
-    return cycle_panel(study.titled(run), lines, y, [Level("20% lost", 1 - HEAVY)])
+    return cycle_panel(study.panel_title(run), lines, y, [Level("20% lost", 1 - HEAVY)])
 
 
 def _table(study: Study) -> ReportTable:
@@ -121,7 +122,7 @@ def _table(study: Study) -> ReportTable:
                     number(100 * series.min(), ".1f", "%"),
                 )
             )
-    columns = ("run", "arm", "cycles", "mean retained", "more than the baseline",
+    columns = ("run", "arm", "cycles", "mean retained", "difference from the baseline",
                "cycles losing > 20%", "cycles losing > 5%", "worst cycle")  # fmt: skip
     return ReportTable(
         "Retained fraction by arm", columns, tuple(rows), "In brackets: 95% intervals."

@@ -12,15 +12,15 @@ from orchestrator.report.verdict import (
     above,
     all_of,
     below,
-    contrary,
     lift_text,
+    opposite,
     percent,
     points,
 )
 
 
 def rules(study: Study) -> Section:
-    """A table of all arms, and what the paper says of the naive rule where there is one."""
+    """A table of all arms, and the paper's claim about the naive rule if a run has that rule."""
     naive = [
         study.pair(run, arm.name, study.baseline_of(run))
         for run in study.shown
@@ -31,40 +31,40 @@ def rules(study: Study) -> Section:
         "The naive rule, which multiplies or divides a vector's price by a constant, did not "
         "keep many more instances without a worse log-loss."
         if naive
-        else "Of the rules of these arms the paper makes no claim that is not judged elsewhere."
+        else "The paper makes no further claim about the rules of these arms."
     )
     return Section(
         key="rules",
         title="Every rule side by side",
         claim=claim,
-        findings=(*map(_naive, naive), *(_best(study, run) for run in study.shown)),
+        findings=(*map(_naive_finding, naive), *(_best_finding(study, run) for run in study.shown)),
         tables=(_table(study),),
-        note="Over the cycles that all arms of a run share. Useful: retained, and better than a "
-        "constant that knows the chunk's click rate. Lift as above. Norms are medians over the "
-        "cycles. Time: microseconds of training per event of an instance that was retained, "
-        "median; it depends on the machine and its load.",
+        note="All numbers are over the cycles that all arms of a run share. Useful: retained, and "
+        "better than a constant that knows the chunk's click rate. Lift is defined as above. Norms "
+        "are medians over the cycles. Time is the median of the microseconds that a retained "
+        "instance takes per event; it depends on the machine and its load.",
     )
 
 
-def pace(instances: pd.DataFrame) -> pd.Series:
-    """Seconds an event, of the instances that trained on a whole chunk."""
-    whole = instances[(instances["status"] == "retained") & (instances["events_done"] > 0)]
-    return whole["seconds"] / whole["events_done"].astype(float)
+def seconds_per_event(instances: pd.DataFrame) -> pd.Series:
+    """Training time per event of the instances that trained on their entire chunk."""
+    full = instances[(instances["status"] == "retained") & (instances["events_done"] > 0)]
+    return full["seconds"] / full["events_done"].astype(float)
 
 
-def _naive(pair: Pair) -> Finding:
-    """The claim fails where the naive rule retains more and its log-loss is no worse."""
+def _naive_finding(pair: Pair) -> Finding:
+    """The claim fails if the naive rule retains more and its log-loss is not worse."""
     more, better = gain(pair), mean_interval(pair.settled(pair.lift()))
-    works = all_of((above(more), contrary(below(better))))
+    works = all_of((above(more), opposite(below(better))))
     text = (
         f"{pair.arm} retains {points(more)} more than {pair.baseline}, with a lift of "
         f"{lift_text(better)}."
     )
-    return Finding(text, contrary(works), pair.run)
+    return Finding(text, opposite(works), pair.run)
 
 
-def _best(study: Study, run: Run) -> Finding:
-    """Who is ahead; the paper has no such table."""
+def _best_finding(study: Study, run: Run) -> Finding:
+    """Which arms are best; no verdict, since the paper has no such table."""
     shared = study.shared(run)
     means = pd.DataFrame(
         {
@@ -74,19 +74,21 @@ def _best(study: Study, run: Run) -> Finding:
         }
     ).T
     kept, loss = means["retained_fraction"].dropna(), means["served_logloss"].dropna()
-    told = [f"Over {len(shared)} shared cycles of {len(means)} arms"]
+    parts = []
     if len(kept):
-        told.append(f"{kept.idxmax()} retains most ({kept.max():.1%})")
+        parts.append(f"{kept.idxmax()} retains most ({kept.max():.1%})")
     if len(loss):
-        told.append(f"{loss.idxmin()} has the lowest served log-loss ({loss.min():.5f})")
-    return Finding(f"{', '.join(told)}.", None, run.name)
+        parts.append(f"{loss.idxmin()} has the lowest served log-loss ({loss.min():.5f})")
+    best = " and ".join(parts) or "no arm has a result"
+    text = f"Over {len(shared)} shared cycles of {len(means)} arms, {best}."
+    return Finding(text, None, run.name)
 
 
 def _table(study: Study) -> ReportTable:
     rows = tuple(_row(study, run, arm) for run in study.shown for arm in run.records)
     columns = ("run", "arm", "rule", "retained", "useful", "cycles losing > 20%",
                "served log-loss", "lift over the baseline", "largest ‖v‖∞", "largest mean square",
-               "µs an event", "times the baseline's")  # fmt: skip
+               "µs per event", "times the baseline's")  # fmt: skip
     return ReportTable("All arms", columns, rows)
 
 
@@ -117,4 +119,4 @@ def _row(study: Study, run: Run, arm: str) -> tuple[Cell, ...]:
 
 
 def _median_pace(study: Study, run: Run, arm: str) -> float:
-    return float(pace(study.instances_of(run, arm)).median())
+    return float(seconds_per_event(study.instances_of(run, arm)).median())

@@ -1,10 +1,10 @@
-"""Runs that differ in nothing but their seeds, taken together."""
+"""Combines runs that differ only in their seeds."""
 
 import json
 from collections.abc import Sequence
 
 from orchestrator.config.schema import RunConfig, identity
-from orchestrator.report.interval import FEWEST_RUNS, interval_over_runs
+from orchestrator.report.interval import MIN_RUNS, interval_over_runs
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.retained import gain
 from orchestrator.report.study import Pair, Study
@@ -12,8 +12,8 @@ from orchestrator.report.verdict import Finding, Statement, above, judged, lift_
 
 
 def seeds(study: Study) -> Section | None:
-    """Means over runs, each run a single number; None where there are not three alike."""
-    groups = [group for group in alike(study) if len(group) >= FEWEST_RUNS]
+    """Means over runs, one number per run; None if no experiment has three runs."""
+    groups = [group for group in pairs_by_experiment(study) if len(group) >= MIN_RUNS]
     if not groups:
         return None
     return Section(
@@ -23,28 +23,29 @@ def seeds(study: Study) -> Section | None:
         "log-loss.",
         findings=tuple(_finding(group) for group in groups),
         tables=(_table(groups),),
-        note="Runs whose configs differ in seeds alone, at least three. Each counts as one number, "
-        "its mean over the shared cycles (of the lift, after the acclimation); the 95% interval is "
-        "Student's t over the runs, which allows for whatever a seed changes.",
+        note="Three or more runs whose configs differ only in their seeds. Each run counts as one "
+        "number, its mean over the shared cycles (for the lift, after the acclimation). The 95% "
+        "interval is Student's t over the runs, which allows for whatever a seed changes.",
+        compares_main_arms=True,
     )
 
 
-def alike(study: Study) -> list[list[Pair]]:
-    """The compared arms of each run, in groups of the same experiment."""
+def pairs_by_experiment(study: Study) -> list[list[Pair]]:
+    """The compared arms of each run, grouped by experiment."""
     groups: dict[str, list[Pair]] = {}
     for run in study.shown:
         pair = study.main_pair(run)
         if pair is not None and len(pair.ours):
-            groups.setdefault(experiment(run.config), []).append(pair)
+            groups.setdefault(_experiment_key(run.config), []).append(pair)
     return list(groups.values())
 
 
-def experiment(config: RunConfig) -> str:
-    """What of a config decides the results, less its seeds."""
-    told = identity(config)
-    told.pop("seed", None)
-    told["source"] = {key: value for key, value in told["source"].items() if key != "seed"}
-    return json.dumps(told, sort_keys=True)
+def _experiment_key(config: RunConfig) -> str:
+    """Everything in a config that decides the results, except its seeds."""
+    parts = identity(config)
+    parts.pop("seed", None)
+    parts["source"] = {key: value for key, value in parts["source"].items() if key != "seed"}
+    return json.dumps(parts, sort_keys=True)
 
 
 def _finding(group: Sequence[Pair]) -> Finding:

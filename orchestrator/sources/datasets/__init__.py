@@ -1,1 +1,1 @@
-"""Public click logs: fetched or found, and converted to one Parquet file in time order."""
+"""Public click logs, downloaded or given, each converted to one Parquet file in time order."""

@@ -11,7 +11,7 @@ from orchestrator.sources.datasets import delimited, movielens, open_bandit
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Where a data set comes from, what it must look like, and on what terms it is used."""
+    """A public data set: its source, its layout and its licence."""
 
     name: str
     convert: Callable[[Path], Iterator[pa.Table]]

@@ -1,4 +1,4 @@
-"""Criteo's and Avazu's display-ad logs: one large file, converted block by block, order kept.
+"""Criteo's and Avazu's display-ad logs: one large file, converted block by block in order.
 
 Criteo: label, 13 integers, 26 categories, tabs, no header, no time; rows are in time order.
 Avazu: CSV with a header; hour is YYMMDDHH.
@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from divergence.errors import InputError
-from orchestrator.sources.files.config import Csv
 from orchestrator.sources.files.csv_reader import CsvReader
 from orchestrator.sources.files.files import find_files
 from orchestrator.sources.files.numbers import numbers_of
+from orchestrator.sources.files.reading import Csv
 
 CRITEO_INTEGERS = tuple(f"i{n}" for n in range(1, 14))
 CRITEO = ("label", *CRITEO_INTEGERS, *(f"c{n}" for n in range(1, 27)))
@@ -43,7 +43,7 @@ def convert_avazu(given: Path) -> Iterator[pa.Table]:
 
 
 def _tables(given: Path, name: str, dialect: Csv) -> Iterator[pa.Table]:
-    """The good rows of the file, or of that of this name (perhaps gzipped) in the folder."""
+    """The good rows of the given file, or of `name` (perhaps gzipped) in the given folder."""
     path = given
     if given.is_dir():
         there = [found for n in (name, f"{name}.gz") if (found := given / n).exists()]

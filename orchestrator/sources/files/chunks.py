@@ -1,4 +1,4 @@
-"""Making one cycle's events of the rows that belong to it, and setting the broken ones aside."""
+"""Builds one cycle's events from its rows and sets the broken ones aside."""
 
 import json
 from collections import Counter
@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from divergence.errors import InputError, one_line
-from orchestrator.sources.files.config import FilesConfig, FollowConfig
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import File, file_system, options_for
 from orchestrator.sources.files.rows import Block
@@ -20,7 +19,7 @@ from orchestrator.sources.protocol import Events
 from trainer.events import check_events
 from trainer.features import FeatureSpec
 
-AT = "part and row"  # travels with the rows through the checks, to find their lines again
+AT = "part and row"  # added to the rows before the checks, to find their lines afterwards
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A broken row: which, and why."""
+class BrokenRow:
+    """A broken row and the reason."""
 
     part: int
     row: int
@@ -42,26 +41,21 @@ class Broken:
 
 
 class Chunks:
-    """Puts parts together: one chunk a call, always the same from the same parts."""
+    """Joins parts into one chunk per call: the same chunk from the same parts."""
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        config: FilesConfig | FollowConfig,
-        spec: FeatureSpec,
-        place: str | None,
-    ) -> None:
+    def __init__(self, decoder: Decoder, path: str, run_uri: str | None) -> None:
+        """`path` is the source's: a quarantine on the same store has the same options."""
+        reading = decoder.reading
         self._decoder = decoder
-        self._most = config.max_broken_share
-        self._spec = spec
-        self._folder = config.quarantine or (place and f"{place}/quarantine")
-        like = config.path if isinstance(config.path, str) else config.path[0]
-        self._options = options_for(self._folder or "", like, config.storage_options)
+        self._spec = decoder.spec
+        self._max_broken_share = reading.max_broken_share
+        self._quarantine = reading.quarantine or (run_uri and f"{run_uri}/quarantine")
+        self._options = options_for(self._quarantine or "", path, reading.storage_options)
 
     def events(self, cycle: int, parts: Sequence[Part], origin: str) -> Events:
-        """The good rows of these parts in time order. Broken ones go to the quarantine file.
+        """The good rows of these parts in time order. Broken rows go to the quarantine file.
 
-        Raises `InputError` where the broken ones are more than the share that is allowed.
+        `InputError` if more than `max_broken_share` of the rows are broken.
         """
         good, broken = [], []
         for number, part in enumerate(parts):
@@ -74,19 +68,19 @@ class Chunks:
             raise InputError(f"{origin}: {error}") from error
         found = checked.set_aside.select([AT, "reason"]).to_pydict()
         for at, reason in zip(found[AT], found["reason"], strict=True):
-            broken.append(Broken(at >> 32, at & 0xFFFFFFFF, reason))
+            broken.append(BrokenRow(at >> 32, at & 0xFFFFFFFF, reason))
         if broken:
             self._set_aside(cycle, parts, broken)
         counts = dict(sorted(Counter(row.reason for row in broken).items()))
         return Events(cycle, checked.table, origin, counts)
 
-    def _taken(self, number: int, part: Part) -> tuple[pa.Table, list[Broken]]:
+    def _taken(self, number: int, part: Part) -> tuple[pa.Table, list[BrokenRow]]:
         decoded = self._decoder.decode(part.file, part.block)
         rows = part.rows
         broken = []
         if decoded.broken:
             bad = np.isin(rows, np.fromiter(decoded.broken, np.int64))
-            broken = [Broken(number, int(row), decoded.broken[int(row)]) for row in rows[bad]]
+            broken = [BrokenRow(number, int(row), decoded.broken[int(row)]) for row in rows[bad]]
             rows = rows[~bad]
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
             table = decoded.table.slice(int(rows[0]), len(rows))
@@ -94,28 +88,28 @@ class Chunks:
             table = decoded.table.take(pa.array(rows))
         return table.append_column(AT, pa.array((number << 32) + rows, pa.int64())), broken
 
-    def _set_aside(self, cycle: int, parts: Sequence[Part], broken: Sequence[Broken]) -> None:
+    def _set_aside(self, cycle: int, parts: Sequence[Part], broken: Sequence[BrokenRow]) -> None:
         ordered = sorted(broken, key=lambda row: (row.part, row.row))
         total = sum(len(part.rows) for part in parts)
-        too_many = len(broken) > self._most * total
+        too_many = len(broken) > self._max_broken_share * total
         kept_at = None
-        if self._folder is not None:
-            kept_at = f"{self._folder}/cycle-{cycle:06d}.jsonl"
+        if self._quarantine is not None:
+            kept_at = f"{self._quarantine}/cycle-{cycle:06d}.jsonl"
             entries = self._entries(cycle, parts, ordered)
             write_lines(kept_at, entries, self._options)
         if too_many:
             first = next(self._entries(cycle, parts, ordered[:1]))
             raise InputError(
                 f"cycle {cycle}: {len(broken)} of {total} rows are broken, more than "
-                f"source.max_broken_share {self._most:g} allows; the first: "
+                f"source.max_broken_share {self._max_broken_share:g} allows; the first: "
                 f"{first['file']} line {first['line']}: {first['reason']}: {first['raw'][:80]!r}"
                 + (f"; all of them: {kept_at}" if kept_at else "")
             )
 
     def _entries(
-        self, cycle: int, parts: Sequence[Part], broken: Iterable[Broken]
+        self, cycle: int, parts: Sequence[Part], broken: Iterable[BrokenRow]
     ) -> Iterator[dict[str, Any]]:
-        by_part: dict[int, list[Broken]] = {}
+        by_part: dict[int, list[BrokenRow]] = {}
         for row in broken:
             by_part.setdefault(row.part, []).append(row)
         for number, rows in by_part.items():
@@ -134,7 +128,7 @@ class Chunks:
 def write_lines(
     path: str, entries: Iterable[Mapping[str, Any]], options: Mapping[str, Any]
 ) -> None:
-    """Write a JSON-lines file in one go, replacing what an earlier attempt at the cycle left."""
+    """Write a JSON-lines file in one call, replacing that of an earlier attempt at the cycle."""
     text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
     fs, inner = file_system(path, options)
     try:
@@ -145,7 +139,7 @@ def write_lines(
 
 
 def one_table(tables: Sequence[pa.Table], spec: FeatureSpec) -> pa.Table:
-    """All rows in one table; where blocks disagree on a type (3 and "3"), texts."""
+    """All rows in one table. A column whose type differs between blocks (3, "3") becomes text."""
     columns: dict[str, pa.ChunkedArray] = {}
     for name, default in {**_types(spec), AT: pa.int64()}.items():
         pieces = [table.column(name) for table in tables if len(table)]

@@ -1,7 +1,7 @@
-"""Making one column: a label, a feature's values, their weights.
+"""Building one column: a label, a feature's values, or their weights.
 
-A feature's values are texts, except integers of a Parquet schema, which stay integers: numbers
-are binned or are names, and `3` is the same name in a CSV file and a JSON one.
+A feature's values are texts, except for integers of a Parquet schema, which stay integers.
+Numbers are binned or used as names; `3` is the same name in a CSV file and in a JSON one.
 """
 
 import operator
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
-from orchestrator.sources.files.config import CLICK_RULE, Column, as_number
 from orchestrator.sources.files.numbers import binned, is_text, numbers_of
+from orchestrator.sources.files.reading import CLICK_RULE, Column, as_number
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -27,72 +27,72 @@ SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Made(NamedTuple):
-    """A column, and the rows that nothing could be made of."""
+class BuiltColumn(NamedTuple):
+    """A column, the rows whose content could not be used, and why."""
 
     values: pa.Array
     unusable: NDArray[np.bool_] | None = None
     reason: str = ""
 
 
-def label(column: pa.Array, click: str | None, name: str) -> Made:
-    """Numbers as they are, or 0 and 1 by a click rule; null where there is nothing."""
+def label(column: pa.Array, click: str | None, name: str) -> BuiltColumn:
+    """The numbers unchanged, or 0 and 1 by a click rule; null if missing."""
     if click is not None:
         return _clicks(column, click)
     numbers = numbers_of(column)
-    return Made(
+    return BuiltColumn(
         pa.array(numbers.values, from_pandas=True), numbers.unparsable, f"{name} is not a number"
     )
 
 
 def rule_column(click: str) -> str:
-    """The column that a click rule looks at."""
+    """The column that a click rule compares."""
     parts = CLICK_RULE.fullmatch(click)
     assert parts is not None, "the config checks the rule"
     return parts["column"]
 
 
-def values(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> Made:
-    """One value a row."""
+def values(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> BuiltColumn:
+    """One value per row."""
     column = _without(plain(column), missing)
     if rule.bins is not None or rule.log is not None or rule.round is not None:
         numbers = numbers_of(column)
         made = binned(numbers.values, rule)
-        return Made(made, numbers.unparsable, f"{name} is not a number")
+        return BuiltColumn(made, numbers.unparsable, f"{name} is not a number")
     if rule.slice is not None:
-        return Made(pc.utf8_slice_codeunits(_text(column), *rule.slice))
-    return Made(_names(column))
+        return BuiltColumn(pc.utf8_slice_codeunits(_text(column), *rule.slice))
+    return BuiltColumn(_names(column))
 
 
-def value_lists(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> Made:
-    """Several values a row; weights that come with them stay."""
+def value_lists(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> BuiltColumn:
+    """Several values per row; weights inside the lists are kept."""
     if rule.split is not None:
-        return Made(_split(_without(plain(column), missing), rule.split))
+        return BuiltColumn(_split(_without(plain(column), missing), rule.split))
     if is_text(column.type):
         raise InputError(
             f"column {name!r} is text, but the feature is multi: true; "
-            f"say what separates its values with source.columns.{name}.split"
+            f"set source.columns.{name}.split to what separates its values"
         )
     if pa.types.is_list(column.type) and not pa.types.is_nested(column.type.value_type):
-        return Made(_each(column, _names))
-    return Made(column)
+        return BuiltColumn(_each(column, _names))
+    return BuiltColumn(column)
 
 
-def weight_lists(column: pa.Array, rule: Column, name: str) -> Made:
-    """The weights of several values a row."""
+def weight_lists(column: pa.Array, rule: Column, name: str) -> BuiltColumn:
+    """The weights of several values per row."""
     if rule.split is not None:
         column = _split(plain(column), rule.split)
     if not pa.types.is_list(column.type):
-        return Made(column)
+        return BuiltColumn(column)
     parents = pc.list_parent_indices(column).to_numpy()
     unparsable = np.zeros(len(column), dtype=bool)
     unparsable[parents[numbers_of(pc.list_flatten(column)).unparsable]] = True
     made = _each(column, lambda flat: pa.array(numbers_of(flat).values))
-    return Made(made, unparsable, f"a weight in {name} is not a number")
+    return BuiltColumn(made, unparsable, f"a weight in {name} is not a number")
 
 
-def as_texts(made: Made) -> Made:
-    """Integers as texts, alone or in lists: what a file does not declare must not vary by block."""
+def as_texts(made: BuiltColumn) -> BuiltColumn:
+    """Integers as texts, alone or in lists: inferred types must not differ between blocks."""
     column = made.values
     if pa.types.is_list(column.type) and pa.types.is_integer(column.type.value_type):
         return made._replace(values=column.cast(pa.list_(pa.string())))
@@ -108,18 +108,18 @@ def plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _clicks(column: pa.Array, click: str) -> Made:
+def _clicks(column: pa.Array, click: str) -> BuiltColumn:
     parts = CLICK_RULE.fullmatch(click)
     assert parts is not None, "the config checks the rule"
     bound, compare = as_number(parts["value"]), SIGNS[parts["sign"]]
     if bound is None:
         wanted = pa.scalar(parts["value"].strip("'\""), pa.string())
         hits = pc.equal(_text(plain(column)), wanted)
-        return Made((hits if parts["sign"] == "==" else pc.invert(hits)).cast(pa.uint8()))
+        return BuiltColumn((hits if parts["sign"] == "==" else pc.invert(hits)).cast(pa.uint8()))
     numbers = numbers_of(plain(column))
     clicks = np.asarray(compare(numbers.values, bound), dtype=np.uint8)
     made = pa.array(clicks, mask=np.isnan(numbers.values))
-    return Made(made, numbers.unparsable, f"{parts['column']} is not a number")
+    return BuiltColumn(made, numbers.unparsable, f"{parts['column']} is not a number")
 
 
 def _names(column: pa.Array) -> pa.Array:
@@ -137,7 +137,7 @@ def _split(column: pa.Array, separator: str) -> pa.Array:
 
 
 def _each(lists: pa.Array, make: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """The lists with their items made into something else."""
+    """The lists, with `make` applied to their items."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), make(pc.list_flatten(lists)))

@@ -1,4 +1,4 @@
-"""CSV files. Fields are texts; the mapping makes numbers and times of them."""
+"""CSV files. Fields are texts; the mapping turns them into numbers and times."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from divergence.errors import InputError, one_line
-from orchestrator.sources.files.config import Csv
 from orchestrator.sources.files.files import File
 from orchestrator.sources.files.lines import BOM, Lines, row_lines
+from orchestrator.sources.files.reading import Csv
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 FIELDS, ENCODING, QUOTES = "wrong number of fields", "not UTF-8 text", "broken quotes"
@@ -26,7 +26,7 @@ class CsvReader:
         self._start, self._names = 0, dialect.columns
         if self._names is None:
             head, self._start = self._lines.head()
-            self._names = self._header(head) if self._start else ()  # an empty file has no rows
+            self._names = self._header(head) if self._start else ()  # an empty file has no columns
         twice = sorted({name for name in self._names if self._names.count(name) > 1})
         if twice:
             raise InputError(f"{file.name} has more than one column {twice[0]!r}")
@@ -36,7 +36,7 @@ class CsvReader:
         return self._lines.blocks(self._start, 2 if self._start else 1)
 
     def columns(self) -> Sequence[str]:
-        """From the header line, or as configured."""
+        """From the header line or the config."""
         return self._names or ()
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
@@ -46,12 +46,12 @@ class CsvReader:
             table = self._parse(data, columns)
         except pa.ArrowInvalid:
             return self._read_line_by_line(data, columns)
-        if len(table) != block.rows:  # a quoted line break: to us, two broken lines
+        if len(table) != block.rows:  # a quoted line break counts as two broken lines
             return self._read_line_by_line(data, columns)
         return Rows(table)
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
-        """Not known without reading."""
+        """None: a CSV file has no statistics."""
         return None
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
@@ -62,7 +62,7 @@ class CsvReader:
         text = line.decode(self._dialect.encoding, "replace")
         names = self._fields(text) if text else None
         if names is None:
-            raise InputError(f"{self._lines.file.name} has no header line; give source.csv.columns")
+            raise InputError(f"{self._lines.file.name} has no header line; set source.csv.columns")
         return tuple(names)
 
     def _text(self, block: Block) -> bytes:
@@ -88,7 +88,7 @@ class CsvReader:
         )
 
     def _read_line_by_line(self, data: bytes, columns: Sequence[str]) -> Rows:
-        """Find the broken lines and parse the others: slower, and only for blocks in trouble."""
+        """Find the broken lines and parse the others: slower, only for blocks that fail."""
         lines = data.split(b"\n")
         lines = [lines[n] for n in row_lines(data)]
         broken = {n: fault for n, line in enumerate(lines) if (fault := self._fault(line))}
@@ -98,7 +98,7 @@ class CsvReader:
         except pa.ArrowInvalid as error:
             raise InputError(f"{self._lines.file.name}: {one_line(error)}") from error
         if len(table) != len(good):
-            raise InputError(f"{self._lines.file.name} cannot be cut into rows at its line ends")
+            raise InputError(f"{self._lines.file.name} cannot be split into rows at its line ends")
         return Rows(aligned(table, np.asarray(good, dtype=np.int64), len(lines)), broken)
 
     def _fault(self, line: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""From a block of a file to mapped rows, with a bounded memory of the newest."""
+"""From a block of a file to mapped rows, with a bounded cache of the last ones."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from divergence.errors import InputError
-from orchestrator.sources.files.config import Reading
 from orchestrator.sources.files.csv_reader import CsvReader
 from orchestrator.sources.files.files import File, format_of
 from orchestrator.sources.files.jsonl_reader import JsonlReader
@@ -19,12 +18,13 @@ from orchestrator.sources.files.mapping import (
     present_columns,
 )
 from orchestrator.sources.files.parquet_reader import ParquetReader
+from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block, Reader, Rows
 from orchestrator.sources.files.times import Times, ticks_of, zone_mix
 from trainer.events import column
 from trainer.features import FeatureSpec
 
-MEMORY_BYTES = 256 << 20
+CACHE_BYTES = 256 << 20
 OPEN_FILES = 4
 
 
@@ -32,8 +32,8 @@ class Decoder:
     """Reads and maps blocks of files. Errors name the file."""
 
     def __init__(self, reading: Reading, spec: FeatureSpec) -> None:
-        self._reading = reading
-        self._spec = spec
+        self.reading = reading
+        self.spec = spec
         self._wanted = columns_in_file(reading, spec)
         self._readers: OrderedDict[File, tuple[Reader, list[str]]] = OrderedDict()
         self._decoded: OrderedDict[tuple[File, int], Mapped] = OrderedDict()
@@ -49,17 +49,17 @@ class Decoder:
         if key not in self._decoded:
             reader, columns = self._reader(file)
             try:
-                found = mapped(reader.read(block, columns), self._reading, self._spec)
+                found = mapped(reader.read(block, columns), self.reading, self.spec)
             except InputError as error:
                 raise _named(file, error) from error
             self._check_zone(file, found.zoned)
             self._decoded[key] = found
-            self._forget()
+            self._evict()
         self._decoded.move_to_end(key)
         return self._decoded[key]
 
     def span(self, file: File, block: Block) -> tuple[int, int] | None:
-        """The first and last time in a block, in microseconds; None where it has none."""
+        """The first and last time in a block, in microseconds; None if it has no times."""
         times = self._times(file, block)
         known = ticks_of(times.drop_null())
         return (int(known.min()), int(known.max())) if len(known) else None
@@ -69,33 +69,33 @@ class Decoder:
         return self._reader(file)[0].raw(block, rows)
 
     def _times(self, file: File, block: Block) -> pa.Array:
-        """Times that span those of a block, by the cheapest way there is."""
-        assert self._spec.timestamp is not None, "only streams with times are cut by them"
-        name, (reader, _) = self._wanted[self._spec.timestamp], self._reader(file)
+        """Times that span those of a block, found in the cheapest way."""
+        assert self.spec.timestamp is not None, "only a stream with times is cut by them"
+        name, (reader, _) = self._wanted[self.spec.timestamp], self._reader(file)
         try:
             extremes = reader.extremes(block, name)
             found = None if extremes is None else self._read_as_times(name, extremes)
             if found is None or found.implausible.any():
-                if self._held_bytes() < MEMORY_BYTES // 2:  # a small stream is decoded just once
-                    return column(self.decode(file, block).table, self._spec.timestamp)
-                found = event_times(reader.read(block, [name]), self._reading, self._spec)
+                if self._cached_bytes() < CACHE_BYTES // 2:  # decodes a small stream only once
+                    return column(self.decode(file, block).table, self.spec.timestamp)
+                found = event_times(reader.read(block, [name]), self.reading, self.spec)
         except InputError as error:
             raise _named(file, error) from error
         self._check_zone(file, found.zoned)
         return found.values
 
     def _read_as_times(self, name: str, values: pa.Array) -> Times:
-        return event_times(Rows(pa.table({name: values})), self._reading, self._spec)
+        return event_times(Rows(pa.table({name: values})), self.reading, self.spec)
 
-    def _held_bytes(self) -> int:
+    def _cached_bytes(self) -> int:
         return sum(found.table.nbytes for found in self._decoded.values())
 
     def _reader(self, file: File) -> tuple[Reader, list[str]]:
         if file not in self._readers:
-            reader = _open(file, self._reading)
+            reader = _open(file, self.reading)
             there = reader.columns()
             try:
-                columns = present_columns(self._wanted, there, self._reading) if there else []
+                columns = present_columns(self._wanted, there, self.reading) if there else []
             except InputError as error:
                 raise _named(file, error) from error
             self._readers[file] = (reader, columns)
@@ -110,14 +110,14 @@ class Decoder:
         if len(self._zoned) == 2:
             raise InputError(zone_mix(self._zoned[True], self._zoned[False]))
 
-    def _forget(self) -> None:
-        """Let the oldest go, but never the one that is being used."""
-        while len(self._decoded) > 1 and self._held_bytes() > MEMORY_BYTES:
+    def _evict(self) -> None:
+        """Drops the oldest blocks, but never the one in use."""
+        while len(self._decoded) > 1 and self._cached_bytes() > CACHE_BYTES:
             self._decoded.popitem(last=False)
 
 
 def instant(ticks: int) -> str:
-    """Microseconds since 1970 as people read them."""
+    """Microseconds since 1970 as an ISO text."""
     return datetime.fromtimestamp(ticks / 1e6, UTC).isoformat(timespec="seconds")
 
 

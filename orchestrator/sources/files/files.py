@@ -1,4 +1,4 @@
-"""Which files there are, wherever they are."""
+"""Finding and opening files, on a local disk or an object store."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as it was found: `name` is what people see, `path` what its file system takes."""
+    """A file as listed: `name` is for people, `path` for its file system."""
 
     fs: fsspec.AbstractFileSystem
     path: str
@@ -38,41 +38,43 @@ class File:
     size: int
 
     def open(self) -> IO[bytes]:
-        """The file's bytes, decompressed, in an object that can seek."""
+        """The file's bytes, decompressed; the object can seek."""
         compression = infer_compression(self.path)
-        with told(self.name):
+        with file_errors(self.name):
             handle: IO[bytes] = self.fs.open(self.path, "rb", compression=compression)
         return handle
 
     @property
     def suffix(self) -> str:
-        """The suffix that tells the format, in lower case: .csv of a.CSV.gz."""
+        """The suffix that names the format, in lower case: .csv of a.CSV.gz."""
         suffixes = PurePosixPath(self.path.lower()).suffixes
         packed = infer_compression(self.path) is not None
         return "".join(suffixes[:-1][-1:] if packed else suffixes[-1:])
 
 
 def format_of(file: File, given: Format | None) -> Format:
-    """The file's format: the one that is given, or by suffix."""
+    """The format that is given, else the one of the file's suffix."""
     found = given or FORMATS.get(file.suffix)
     if found is None:
         known = ", ".join(FORMATS)
-        raise InputError(f"{file.name}: format unknown; name it {known}, or set source.format")
+        raise InputError(
+            f"{file.name}: unknown format; use a suffix ({known}) or set source.format"
+        )
     return found
 
 
 def find_files(paths: str | Iterable[str], options: Mapping[str, Any]) -> tuple[File, ...]:
-    """The files of these paths, globs and folders, in order of name; none is an error."""
+    """The files of these paths, globs and folders, sorted by name. `InputError` if none."""
     every = [paths] if isinstance(paths, str) else paths
     found = {file.name: file for path in every for file in _files_of(path, options)}
     return tuple(found[name] for name in sorted(found))
 
 
 def list_folder(folder: str, options: Mapping[str, Any]) -> tuple[File, ...]:
-    """The files of a folder as it is now, in order of name; may be none."""
+    """The files that a folder holds now, sorted by name; perhaps none."""
     fs, root = file_system(folder, options)
     fs.invalidate_cache()
-    with told(f"source.path {folder!r}"):
+    with file_errors(f"source.path {folder!r}"):
         infos = fs.find(root, detail=True)
     shown = (path for path in sorted(infos) if not _hidden(path, root))
     return tuple(_file(fs, infos[path], folder) for path in shown)
@@ -92,31 +94,31 @@ def file_system(path: str, options: Mapping[str, Any]) -> tuple[fsspec.AbstractF
 
 
 def is_local(fs: fsspec.AbstractFileSystem) -> bool:
-    """Whether files of this file system can be seen half-written."""
+    """Whether this file system shows files that are still being written."""
     return isinstance(fs, LocalFileSystem)
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
-    """Around a call to a file system: what goes wrong in it is one line that names the file."""
+def file_errors(name: str) -> Iterator[None]:
+    """Turns every error of a file system into an `InputError` of one line that names the file."""
     try:
         yield
     except InputError:
         raise
     except FileNotFoundError as error:
         raise InputError(f"{name} does not exist") from error
-    except Exception as error:  # every store has exceptions of its own: credentials, endpoints
+    except Exception as error:  # each store has its own exceptions: credentials, endpoints
         raise InputError(f"{name} cannot be read: {one_line(error)}") from error
 
 
 def options_for(path: str, like: str, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The options of a source for another path: only for one on the same kind of store."""
+    """A source's options for another path; none if that is on another kind of store."""
     return options if get_protocol(path) == get_protocol(like) else {}
 
 
 def _files_of(path: str, options: Mapping[str, Any]) -> tuple[File, ...]:
     fs, inner = file_system(path, options)
-    with told(f"source.path {path!r}"):
+    with file_errors(f"source.path {path!r}"):
         if any(sign in inner for sign in "*?["):
             infos = fs.glob(inner, detail=True).values()
             files = tuple(_file(fs, i, path) for i in infos if i["type"] == "file")
@@ -126,7 +128,7 @@ def _files_of(path: str, options: Mapping[str, Any]) -> tuple[File, ...]:
         else:
             files = (_file(fs, fs.info(inner), path),)
     if not files:
-        raise InputError(f"source.path {path!r} holds no file")
+        raise InputError(f"source.path {path!r} contains no files")
     return files
 
 
@@ -140,6 +142,6 @@ def _file(fs: fsspec.AbstractFileSystem, info: Mapping[str, Any], given: str) ->
 
 
 def _hidden(path: str, root: str) -> bool:
-    """Not, or not yet, data: names that start with _ or ., and those that end in .tmp or .part."""
+    """Not data, or not complete: names that start with _ or ., or end in .tmp or .part."""
     inside = PurePosixPath(path[len(root) :] if root else PurePosixPath(path).name)
     return path.endswith(UNFINISHED) or any(p.startswith(("_", ".")) for p in inside.parts)

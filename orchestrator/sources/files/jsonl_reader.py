@@ -1,4 +1,4 @@
-"""JSON lines: one object a line. Keys that a line lacks are missing values."""
+"""JSON lines: one object per line. A key that a line lacks is a missing value."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class JsonlReader:
         return self._lines.blocks(0, 1)
 
     def columns(self) -> Sequence[str]:
-        """The keys that some object of the first block has."""
+        """All keys of the first block's objects."""
         first = next(self.blocks(), None)
         if first is None:
             return ()
@@ -56,7 +56,7 @@ class JsonlReader:
         return Rows(table.select(columns))
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
-        """Not known without reading."""
+        """None: a JSON-lines file has no statistics."""
         return None
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
@@ -78,16 +78,16 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _schema(sample: Iterable[dict[str, Any] | None], columns: Sequence[str]) -> pa.Schema:
-    """The columns' types by a few lines: what a later line breaks is read again, line by line.
+    """The columns' types, inferred from a few lines. Other blocks are read line by line.
 
-    Inference by Arrow would make times of some texts and lose the end of long integers.
+    Arrow's own inference would turn some texts into times and lose digits of long integers.
     """
     objects = [found for found in sample if found is not None]
     return pa.schema([(c, _type([o.get(c) for o in objects])) for c in columns])
 
 
 def _type(values: Iterable[Any]) -> pa.DataType:
-    """The type that holds all of these; what no other holds is text."""
+    """The type that fits all of these values; text if no other does."""
     given = [value for value in values if value is not None]
     if given and all(isinstance(value, list) for value in given):
         inner = [item for value in given for item in value]
@@ -112,21 +112,21 @@ def _scalar_type(value: Any) -> pa.DataType:
 
 
 def _read_line_by_line(lines: Sequence[bytes], columns: Sequence[str]) -> Rows:
-    """Find the broken lines and type the others by all their values."""
+    """Find the broken lines; infer the types from all the others."""
     objects = [_object(line) for line in lines]
     broken = {n: BROKEN for n, found in enumerate(objects) if found is None}
     for column in columns:
-        _set_the_fewer_aside(objects, column, broken)
+        _set_rarer_kind_aside(objects, column, broken)
     good = [n for n in range(len(lines)) if n not in broken]
     values = {c: [(objects[n] or {}).get(c) for n in good] for c in columns}
     table = pa.table({c: _array(found) for c, found in values.items()})
     return Rows(aligned(table, np.asarray(good, dtype=np.int64), len(lines)), broken)
 
 
-def _set_the_fewer_aside(
+def _set_rarer_kind_aside(
     objects: Sequence[dict[str, Any] | None], column: str, broken: dict[int, str]
 ) -> None:
-    """Where a column has both lists and single values, the rarer kind is broken."""
+    """If a column has both lists and single values, rows of the rarer kind are broken."""
     values = {n: found.get(column) for n, found in enumerate(objects) if found is not None}
     lists = [n for n, value in values.items() if isinstance(value, list)]
     others = [n for n, v in values.items() if v is not None and not isinstance(v, list)]
@@ -142,7 +142,7 @@ def _array(values: list[Any]) -> pa.Array:
 
 
 def _fit(value: Any, kind: pa.DataType) -> Any:
-    """The value as this type takes it: anything can be a text."""
+    """The value in a form that this type accepts; anything can be text."""
     if isinstance(value, dict):
         if pa.types.is_map(kind):
             return [(key, _fit(item, kind.item_type)) for key, item in value.items()]

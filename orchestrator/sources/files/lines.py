@@ -1,4 +1,4 @@
-"""Text files as blocks of whole lines, plain or compressed, read without holding the file."""
+"""Text files as blocks of complete lines, plain or compressed, without loading the file."""
 
 from collections.abc import Iterator, Sequence
 from typing import IO
@@ -6,7 +6,7 @@ from typing import IO
 import numpy as np
 
 from divergence.errors import InputError
-from orchestrator.sources.files.files import File, told
+from orchestrator.sources.files.files import File, file_errors
 from orchestrator.sources.files.rows import Block
 
 BLOCK_BYTES = 8 << 20
@@ -14,7 +14,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Lines:
-    """A text file. Blocks begin and end at line ends; blank lines are no rows."""
+    """A text file. Blocks start and end at line ends; blank lines are not rows."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -22,24 +22,24 @@ class Lines:
         self._last: tuple[int, bytes] = (-1, b"")
 
     def head(self) -> tuple[bytes, int]:
-        """The first line, and where the next begins."""
+        """The first line, and the byte at which the next one starts."""
         line = self._bytes(0, None)
         return line.removeprefix(BOM).rstrip(b"\r\n"), len(line)
 
     def blocks(self, start: int, first: int) -> Iterator[Block]:
-        """The blocks from this byte, whose line has this number, to the end."""
-        while data := self._whole_lines(start):
+        """The blocks from byte `start`, which is in line number `first`, to the end."""
+        while data := self._complete_lines(start):
             stop = start + len(data)
             self._last = (start, data)
             yield Block(start, stop, first, len(row_lines(data)))
             start, first = stop, first + data.count(b"\n")
 
     def read(self, block: Block) -> bytes:
-        """A block's bytes. The newest is kept, since an index asks for what it just cut."""
+        """A block's bytes. Keeps the last block, since the index reads what it has just cut."""
         if self._last[0] != block.start or len(self._last[1]) != block.stop - block.start:
             data = self._bytes(block.start, block.stop - block.start)
             if len(data) != block.stop - block.start:
-                raise InputError(f"{self.file.name} has become shorter while it was read")
+                raise InputError(f"{self.file.name} became shorter while it was being read")
             self._last = (block.start, data)
         return self._last[1]
 
@@ -52,8 +52,8 @@ class Lines:
         chosen = [int(numbers[position]) for position in positions]
         return [(block.first + n, lines[n].decode(encoding, "replace").strip("\r")) for n in chosen]
 
-    def _whole_lines(self, start: int) -> bytes:
-        """About a block's worth of whole lines from here; empty at the end."""
+    def _complete_lines(self, start: int) -> bytes:
+        """Complete lines from `start`, about a block of them; empty at the end."""
         data = self._bytes(start, BLOCK_BYTES)
         if len(data) < BLOCK_BYTES or data.endswith(b"\n"):
             return data
@@ -61,8 +61,8 @@ class Lines:
         return data[: end + 1] if end >= 0 else data + self._bytes(start + len(data), None)
 
     def _bytes(self, start: int, length: int | None) -> bytes:
-        """Bytes from here, or the rest of the line where no length is given."""
-        with told(self.file.name):
+        """Bytes from `start`, or the rest of the line if no length is given."""
+        with file_errors(self.file.name):
             self._handle = self._handle or self.file.open()
             self._handle.seek(start)
             return self._handle.readline() if length is None else _read(self._handle, length)
@@ -83,7 +83,7 @@ def row_lines(data: bytes) -> np.ndarray:
 
 
 def _read(handle: IO[bytes], length: int) -> bytes:
-    """So many bytes, or all there are: a read of a compressed file may give fewer at a time."""
+    """`length` bytes or all that remain: one read of a compressed file may return fewer."""
     parts = []
     while length > 0 and (part := handle.read(length)):
         parts.append(part)

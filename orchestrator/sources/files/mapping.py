@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from orchestrator.sources.files import columns
-from orchestrator.sources.files.columns import Made
-from orchestrator.sources.files.config import Column, Reading
+from orchestrator.sources.files.columns import BuiltColumn
+from orchestrator.sources.files.reading import Column, Reading
 from orchestrator.sources.files.rows import Rows
 from orchestrator.sources.files.times import Times, times_of
 from trainer.events import column
 from trainer.features import FeatureSpec
 
-AS_IT_IS = Column()
+UNCHANGED = Column()
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Rows in the features' columns. `broken` gives reasons by row.
+    """Rows in the features' columns. `broken` maps row numbers to reasons.
 
-    `ticks` is the time of every row in microseconds since 1970; a row without one has that of the
-    row before it (else after it), and -1 in a block without any.
+    `ticks` is the time of every row in microseconds since 1970. A row without a time has that of
+    the row before it (else after it), or -1 if no row of the block has one.
     """
 
     table: pa.Table
@@ -36,7 +36,7 @@ class Mapped:
 
 
 def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
-    """By column of the spec, the column of the file that it is made of."""
+    """For each column of the spec, the column of the file that it is read from."""
     label = spec.label if reading.click is None else columns.rule_column(reading.click)
     names = {spec.label: label}
     if spec.timestamp is not None:
@@ -47,14 +47,14 @@ def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
     unused = sorted(set(reading.columns) - set(names))
     if unused:
         raise InputError(
-            f"source.columns.{unused[0]} is for no feature; the features are "
+            f"source.columns.{unused[0]} does not belong to a feature; the features are "
             f"{', '.join(f.name for f in spec.features)}"
         )
     return names
 
 
 def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Reading) -> list[str]:
-    """The columns to read. Raises `InputError` for one that is not there and has to be."""
+    """The columns to read. `InputError` if one is missing and not optional."""
     for name, source in wanted.items():
         if source not in there and not _rule(reading, name).optional:
             close = " or ".join(map(repr, get_close_matches(source, there, 3)))
@@ -66,7 +66,7 @@ def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Re
 
 
 def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
-    """The features' columns of these rows; what cannot be made of them is broken."""
+    """The features' columns of these rows; a row that cannot be mapped is broken."""
     broken = dict(rows.broken)
     made: dict[str, pa.Array] = {}
     ticks, zoned = np.full(len(rows.table), -1), None
@@ -75,7 +75,7 @@ def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
         made[spec.timestamp], zoned, ticks = times.values, times.zoned, filled(times.values)
         _note(broken, times.unparsable, f"{spec.timestamp} is not a time")
         _note(broken, times.implausible, f"{spec.timestamp} is not between 1970 and 2100")
-    for name, result in _made(rows, reading, spec):
+    for name, result in _built_columns(rows, reading, spec):
         made[name] = result.values
         if result.unusable is not None:
             _note(broken, result.unusable, result.reason)
@@ -83,19 +83,21 @@ def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
 
 
 def event_times(rows: Rows, reading: Reading, spec: FeatureSpec) -> Times:
-    """The times of these rows, of which only that column need be there."""
-    assert spec.timestamp is not None, "the caller asks only where there is one"
+    """The times of these rows; only the time column is needed."""
+    assert spec.timestamp is not None, "the caller checks that there is one"
     written = _column_or_nulls(rows.table, reading.timestamp.column or spec.timestamp)
     return times_of(columns.plain(written), reading.timestamp)
 
 
 def filled(times: pa.Array) -> NDArray[np.int64]:
-    """A time for every row, in microseconds; -1 where no row has any."""
+    """A time for every row, in microseconds; -1 if no row has one."""
     known = pc.fill_null_backward(pc.fill_null_forward(times)).cast(pa.int64())
     return np.asarray(known.fill_null(-1), dtype=np.int64)
 
 
-def _made(rows: Rows, reading: Reading, spec: FeatureSpec) -> Iterator[tuple[str, Made]]:
+def _built_columns(
+    rows: Rows, reading: Reading, spec: FeatureSpec
+) -> Iterator[tuple[str, BuiltColumn]]:
     table, names = rows.table, columns_in_file(reading, spec)
     label = _column_or_nulls(table, names[spec.label])
     yield spec.label, columns.label(label, reading.click, spec.label)
@@ -111,7 +113,7 @@ def _made(rows: Rows, reading: Reading, spec: FeatureSpec) -> Iterator[tuple[str
 
 
 def _rule(reading: Reading, name: str) -> Column:
-    return reading.columns.get(name, AS_IT_IS)
+    return reading.columns.get(name, UNCHANGED)
 
 
 def _column_or_nulls(table: pa.Table, name: str) -> pa.Array:
@@ -121,6 +123,6 @@ def _column_or_nulls(table: pa.Table, name: str) -> pa.Array:
 
 
 def _note(broken: dict[int, str], rows: NDArray[np.bool_], reason: str) -> None:
-    """The first reason found for a row stays."""
+    """Keeps the first reason found for a row."""
     for row in np.flatnonzero(rows):
         broken.setdefault(int(row), reason)

@@ -1,4 +1,4 @@
-"""Numbers out of columns, and the bins they fall into."""
+"""Numbers in columns, and the bins they fall into."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from orchestrator.sources.files.config import Column
+from orchestrator.sources.files.reading import Column
 
 NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)$"
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """NaN where there is none; `unparsable` where there is something else."""
+    """NaN if missing or not a number; the latter are marked `unparsable`."""
 
     values: NDArray[np.float64]
     unparsable: NDArray[np.bool_]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from divergence.errors import InputError, one_line
-from orchestrator.sources.files.files import File, told
+from orchestrator.sources.files.files import File, file_errors
 from orchestrator.sources.files.rows import Block, Rows
 
 BLOCK_ROWS = 1 << 16
@@ -27,7 +27,7 @@ class ParquetReader:
         self._metadata = self._parquet.metadata
 
     def blocks(self) -> Iterator[Block]:
-        """Whole row groups, up to about BLOCK_ROWS rows of small ones together."""
+        """Row groups; small ones are joined up to about BLOCK_ROWS rows."""
         groups = self._metadata.num_row_groups
         counts = [self._metadata.row_group(group).num_rows for group in range(groups)]
         cuts, gathered = [0], 0
@@ -40,18 +40,18 @@ class ParquetReader:
             yield Block(start, stop, 1 + sum(counts[:start]), sum(counts[start:stop]))
 
     def columns(self) -> Sequence[str]:
-        """As the schema has them."""
+        """The names in the schema."""
         return tuple(self._parquet.schema_arrow.names)
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
-        """These columns, of the types they have in the file."""
+        """These columns, with the file's own types."""
         groups = range(block.start, block.stop)
-        with told(self._file.name):
+        with file_errors(self._file.name):
             table = self._parquet.read_row_groups(groups, list(columns))
         return Rows(table, declared=True)
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
-        """From the file's statistics. Texts have an order of their own, so none for them."""
+        """From the file's statistics. None for texts, which sort differently from times."""
         kind = self._parquet.schema_arrow.field(column).type
         if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
             return None
@@ -64,7 +64,7 @@ class ParquetReader:
         return pa.array([min(found), max(found)], kind)
 
     def _leaf(self, group: int, column: str) -> Any:
-        """The column's entry in the metadata; nested ones shift the places of those after them."""
+        """The column's entry in the metadata, by name: nested columns shift the others' indices."""
         leaves = self._metadata.row_group(group)
         places = range(leaves.num_columns)
         return next(c for c in map(leaves.column, places) if c.path_in_schema == column)

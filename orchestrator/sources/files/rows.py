@@ -1,4 +1,4 @@
-"""Rows of a file as a reader gives them, good and broken ones side by side."""
+"""Rows of a file as a reader returns them, good and broken ones together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One table row for each row of the file; a broken one has a reason, and may be all null.
+    """One table row for each row of the file. A broken row has a reason and may be all null.
 
-    `declared`: the columns' types are the file's own, not a guess from some of its rows.
+    `declared`: the file declares its columns' types; else they are inferred from some rows.
     """
 
     table: pa.Table
@@ -51,7 +51,7 @@ class Reader(Protocol):
         ...
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
-        """The column's least and greatest value in a block, where that needs no reading."""
+        """The column's smallest and largest value in a block; None if that needs reading it."""
         ...
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:

@@ -1,11 +1,11 @@
 """A set of files as a stream of cycles.
 
-| order of events | answer |
+| case | order of events |
 |---|---|
 | within a cycle | by time; events of one instant in the order of file name and line |
 | cut by minutes | an event is in the cycle of its time, whichever file and line it is in |
 | cut by events | a cycle is that many rows, broken ones too, in the order of file name and line |
-| a row without a readable time, cut by minutes | counted as broken where the row before it goes |
+| a row without a readable time, cut by minutes | counted as broken in the cycle of the row before |
 """
 
 import logging
@@ -25,12 +25,12 @@ from orchestrator.sources.files.rows import Block
 from orchestrator.sources.protocol import Events
 from trainer.features import FeatureSpec
 
-MOST_CYCLES = 1_000_000
+MAX_CYCLES = 1_000_000
 log = logging.getLogger(__name__)
 
 
 class Entry(NamedTuple):
-    """A block in the index: where its rows stand in the stream, and its first and last time."""
+    """A block in the index: its first row's number in the stream, and its first and last time."""
 
     file: File
     block: Block
@@ -39,16 +39,19 @@ class Entry(NamedTuple):
 
 
 class FileSource:
-    """Files that are there, cut by count or by time. Any cycle can be asked for, in any order."""
+    """Existing files, cut by count or by time. Gives any cycle, in any order."""
 
-    def __init__(self, config: FilesConfig, spec: FeatureSpec, place: str | None = None) -> None:
+    def __init__(self, config: FilesConfig, spec: FeatureSpec, run_uri: str | None = None) -> None:
         if config.cut.minutes is not None and spec.timestamp is None:
-            raise InputError("source.cut.minutes needs features.timestamp; or cut by events")
+            raise InputError(
+                "source.cut.minutes needs features.timestamp; set it, or cut by events"
+            )
         self.spec = spec
         self._cut = config.cut
         self._files = find_files(config.path, config.storage_options)
         self._decoder = Decoder(config, spec)
-        self._chunks = Chunks(self._decoder, config, spec, place)
+        first = config.path if isinstance(config.path, str) else config.path[0]
+        self._chunks = Chunks(self._decoder, first, run_uri)
         self._index: list[Entry] = []
         self._rows = 0
         self._unread: Iterator[object] = self._scan()
@@ -59,7 +62,7 @@ class FileSource:
         return None if found is None else self._chunks.events(cycle, *found)
 
     def _scan(self) -> Iterator[Entry]:
-        """The index, block by block, as far as it is asked for."""
+        """Builds the index block by block, as far as it is consumed."""
         timed = self._cut.minutes is not None
         for file in self._files:
             for block in self._decoder.blocks(file):
@@ -70,7 +73,7 @@ class FileSource:
                 yield entry
 
     def _index_more(self) -> bool:
-        """Index one block more; False at the end. What goes wrong goes wrong again next time."""
+        """Index one more block; False at the end. After an error, every call raises it again."""
         try:
             return next(self._unread, None) is not None
         except InputError as error:
@@ -113,7 +116,7 @@ class FileSource:
         return parts, f"{instant(start)} to {instant(stop)} of {_names(parts)}"
 
     def _clock(self) -> tuple[int, int, int]:
-        """Where cycle 0 begins, the last event, and the length of a cycle, in microseconds."""
+        """The start of cycle 0, the last event and the length of a cycle, in microseconds."""
         fresh = False
         while self._index_more():
             fresh = True
@@ -123,13 +126,13 @@ class FileSource:
         first = first if begin is None else round(begin.timestamp() * 1e6)
         last = max((high for _, high in spans), default=first if self._rows else first - 1)
         length = round((self._cut.minutes or 1) * 60e6)
-        if (last - first) // length >= MOST_CYCLES:
+        if (last - first) // length >= MAX_CYCLES:
             raise InputError(
                 f"the events from {instant(first)} to {instant(last)} make more than "
-                f"{MOST_CYCLES} cycles of {self._cut.minutes:g} minutes; are the times right?"
+                f"{MAX_CYCLES} cycles of {self._cut.minutes:g} minutes; are the times right?"
             )
         if fresh:
-            _warn_of_disorder(spans, last - first)
+            _warn_if_unsorted(spans, last - first)
         return first, last, length
 
 
@@ -137,13 +140,13 @@ def _fail(error: InputError) -> None:
     raise error
 
 
-def _warn_of_disorder(spans: list[tuple[int, int]], whole: int) -> None:
-    """Blocks that each span much of the stream are read again for every cycle."""
-    overlap = sum(high - low for low, high in spans) / max(whole, 1)
+def _warn_if_unsorted(spans: list[tuple[int, int]], length: int) -> None:
+    """If blocks overlap in time, every cycle reads many of them."""
+    overlap = sum(high - low for low, high in spans) / max(length, 1)
     if len(spans) > 8 and overlap > 4:
         log.warning(
-            "the files are far from time order: a cycle reads about %.0f of %d blocks; "
-            "sorting them by time makes this fast",
+            "the files are not sorted by time: a cycle reads about %.0f of %d blocks; "
+            "sort them by time to make this faster",
             overlap,
             len(spans),
         )

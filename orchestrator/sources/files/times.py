@@ -1,11 +1,11 @@
-"""Times of events: whatever they are written as, microseconds in UTC.
+"""Times of events in any notation, as microseconds in UTC.
 
 | written as | read as |
 |---|---|
 | a timestamp type or ISO text with a zone | that instant |
 | a timestamp type, ISO text or text of `format`, without a zone | local to `timezone` (UTC) |
 | a number, with `unit` | since 1970 UTC |
-| a time before 1970 or after 2100 | a broken row: most likely another unit is meant |
+| a time before 1970 or after 2100 | a broken row: the unit is probably wrong |
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
-from orchestrator.sources.files.config import Timestamp
 from orchestrator.sources.files.numbers import is_text, numbers_of
+from orchestrator.sources.files.reading import Timestamp
 
 UTC = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")
@@ -29,7 +29,7 @@ PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """`values` in UTC, null where unknown; `zoned` tells how they were written, if they tell."""
+    """`values` in UTC, null if unknown; `zoned`: written with a zone (None: cannot be said)."""
 
     values: pa.Array
     zoned: bool | None
@@ -38,12 +38,12 @@ class Times:
 
 
 def times_of(column: pa.Array, rule: Timestamp) -> Times:
-    """The times of a column. Raises `InputError` where their unit has to be told."""
+    """The times of a column. `InputError` if the config must give their unit, or must not."""
     text, temporal = is_text(column.type), pa.types.is_temporal(column.type)
     if rule.unit is not None and temporal:
         raise InputError(
-            f"times of type {column.type} tell their unit: leave source.timestamp.unit "
-            f"out, which is {rule.unit!r}"
+            f"times of type {column.type} have a unit already: remove source.timestamp.unit, "
+            f"which is {rule.unit!r}"
         )
     if rule.unit is not None:
         values, zoned = _epoch(column, PER_UNIT[rule.unit]), None
@@ -96,12 +96,12 @@ def _epoch(column: pa.Array, per_unit: float) -> pa.Array:
 
 def _in_zone(naive: pa.Array, zone: str) -> pa.Array:
     local = naive.cast(NAIVE, safe=False)
-    told = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
-    return told.cast(UTC)
+    aware = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    return aware.cast(UTC)
 
 
 def _iso(column: pa.Array, zone: str) -> tuple[pa.Array, bool | None]:
-    """ISO texts, all of them with a zone or all without. Arrow's way first, then one by one."""
+    """ISO texts, all with a zone or all without. Tries Arrow first, then one by one."""
     column = pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
     if column.null_count == len(column):
         return pa.nulls(len(column), UTC), None
@@ -148,8 +148,8 @@ def _refuse_bare_numbers(texts: list[str | None]) -> None:
 
 
 def zone_mix(zoned: str, naive: str) -> str:
-    """What is wrong with a stream of both kinds."""
+    """The error message for a stream that has both."""
     return (
         f"times with and without a time zone are mixed ({zoned!r} and {naive!r}); "
-        "write all of them one way"
+        "write all of them in the same way"
     )

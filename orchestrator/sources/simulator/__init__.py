@@ -1,1 +1,1 @@
-"""A native-ad marketplace that never stands still, with known truth."""
+"""A native-ad marketplace that keeps changing, with known click probabilities."""

@@ -1,8 +1,8 @@
-"""Every number is a hash of what it belongs to, so nothing has to be remembered.
+"""Every random number is a hash of what it belongs to, so that no state is kept.
 
-All chance is `roll(key, stream, index)`, a counter-based generator: any value at any time can be
-had without those before it. Three shapes of time are built on it, each in O(1): `renewal` (one
-thing follows on another), `away` (gone for a while) and `drifting` (slow change).
+All randomness is `roll(key, stream, index)`, a counter-based generator: any value at any time is
+computed without those before it. Three processes are built on it, each in O(1): `renewal` (one
+thing replaces another), `away` (absent for a while) and `drifting` (slow change).
 """
 
 import math
@@ -17,7 +17,7 @@ GOLDEN = U64(0x9E3779B97F4A7C15)
 SILVER = U64(0xD1B54A32D192ED03)  # another odd number without a pattern
 JITTER = 0.8  # lives last their period +-80%
 
-# Streams: what a roll is for. As numpy's, since numba would compile `roll` anew for each int.
+# Streams: what a roll is for. numpy integers, since numba would compile `roll` again for each int.
 PHASE, BIRTH, BEGIN, LENGTH, FIXED, KNOT, SHOCK, HIT, JUMP = map(np.int64, range(9))
 TRAITS, DEVICE, INTEREST, TOPIC, WEIGHT, LAST_CLICK = map(np.int64, range(10, 16))
 PLACE, IDENTITY, ADVERTISER, CATEGORY, POPULARITY, BID = map(np.int64, range(20, 26))
@@ -35,7 +35,7 @@ def mix(x: np.uint64) -> np.uint64:
 
 @jit
 def roll(key: np.uint64, stream: np.int64, index: int) -> np.uint64:
-    """64 random bits that belong to (key, stream, index) alone, where the key is itself rolled."""
+    """64 random bits that depend on (key, stream, index) alone; the key must itself be rolled."""
     return mix(key + GOLDEN * U64(index) + SILVER * U64(stream + 1))
 
 
@@ -71,7 +71,7 @@ def renewal(key: np.uint64, now_h: float, period_h: float) -> tuple[int, float]:
 
 @jit
 def away(key: np.uint64, now_h: float, per_day: float, hours: float) -> bool:
-    """Whether it is gone now, being gone `per_day` times a day for 0.5 to 1.5 times `hours`."""
+    """Whether it is absent now: it is so `per_day` times a day for 0.5 to 1.5 times `hours`."""
     if per_day == 0.0:
         return False
     x = now_h * per_day / 24.0 + uniform(roll(key, PHASE, 0))

@@ -1,6 +1,6 @@
-"""Every knob of the simulated marketplace, with its unit and its reason, and the three presets.
+"""All settings of the simulated marketplace, with units and reasons, and the three presets.
 
-The presets were chosen for plausibility before any model was trained on them, from:
+The presets were chosen to be plausible, before any model was trained on them, from:
 
 1. Shtoff and Koren (the paper): native ads, CPC auctions, hundreds of thousands of active ads,
    swift turnover, ads that vanish and return (budget, pause, flag), cycles of 15 minutes.
@@ -22,14 +22,16 @@ week. Normal: days, and one shock a day, as news has it. Stormy: hours, and seve
 as on the day of an election or in the week before Christmas.
 """
 
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 
-from orchestrator.sources.protocol import SourceConfig
+from orchestrator.sources.protocol import Source, SourceConfig
 from orchestrator.sources.simulator.spec import SPEC
+from orchestrator.validation.strict import Instant
 from trainer.features import FeatureSpec
 
 Count = Annotated[int, Field(gt=0)]
@@ -68,23 +70,23 @@ PRESETS: Mapping[str, Mapping[str, float]] = {
         "shock_size": 1.2,
     },
 }
-"""What a preset sets otherwise than the defaults below, which are `normal`."""
+"""Where a preset differs from the defaults below, which are `normal`."""
 
 
 class SimulatorConfig(SourceConfig):
-    """A marketplace. The preset fills every knob that is not given; a given knob always wins."""
+    """A marketplace. The preset fills every setting that is not given."""
 
     own_features: ClassVar[FeatureSpec | None] = SPEC
 
     kind: Literal["simulator"] = "simulator"
     preset: Literal["calm", "normal", "stormy"] = "normal"
-    """How restless the market is; see the head of this module for what the values rest on."""
+    """How fast the market changes; the docstring of this module gives the reasons."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
-    """Another seed is another world: other users, ads, shocks and clicks."""
-    start: AwareDatetime = datetime(2024, 1, 1, tzinfo=UTC)
-    """When cycle 0 begins; a Monday, so that week 1 is a whole week. Hours and days are UTC's."""
+    """Another seed gives other users, ads, shocks and clicks."""
+    start: Instant = datetime(2024, 1, 1, tzinfo=UTC)
+    """When cycle 0 starts; a Monday, so that week 1 is complete. Hours and days are in UTC."""
     cycle_minutes: Annotated[int, Field(gt=0, le=240)] = 15
-    """Length of a cycle. The market stands still within it, so a cycle must not be long."""
+    """Length of a cycle. The market does not change within it, so a cycle must not be long."""
     events_per_cycle: Annotated[int, Field(gt=0, le=50_000_000)] = 20_000
     """Mean number of events; exact in every cycle when daily_swing and weekly_swing are 0."""
 
@@ -102,7 +104,7 @@ class SimulatorConfig(SourceConfig):
     """Mean hours a user keeps an interest; ten days, a purchase or a season's sport."""
 
     ads: Annotated[int, Field(gt=0, le=5_000_000)] = 2_000
-    """Ads in the market at a time (paused ones included); rounded up to whole campaigns."""
+    """Ads in the market at a time, paused ones included; rounded up to full campaigns."""
     creatives_per_campaign: Annotated[int, Field(gt=0, le=1000)] = 4
     """Ads of one campaign; a handful is what an advertiser tests at a time."""
     advertisers: Count = 150
@@ -115,17 +117,17 @@ class SimulatorConfig(SourceConfig):
     """Median bid per click in US dollars; a native click costs some dimes to a dollar."""
 
     campaign_lifetime_h: Hours = 96.0
-    """Mean hours from a campaign's birth to its death, when another takes its place."""
+    """Mean hours from a campaign's birth to its death, when another replaces it."""
     lifetime_spread: Annotated[float, Field(ge=0, le=2)] = 0.7
     """Spread of lifetimes (sigma of their logarithm): most are short, some last for months."""
     depletion_share: Share = 0.2
     """Share of campaign-days whose budget runs out; the campaign is then gone until midnight."""
     pauses_per_day: Rate = 0.3
-    """Pauses by the advertiser, a campaign and day."""
+    """Pauses by the advertiser, per campaign and day."""
     pause_h: Hours = 3.0
     """Mean hours of a pause: a meeting's length to an afternoon's."""
     flags_per_week: Rate = 0.2
-    """Times the system flags a campaign, a campaign and week."""
+    """Flags by the system, per campaign and week."""
     flag_h: Hours = 12.0
     """Mean hours until a flagged campaign returns: a human review, half a day."""
 
@@ -145,17 +147,17 @@ class SimulatorConfig(SourceConfig):
     quality_sd: Deviation = 0.6
     """Standard deviation of ad quality, in logits: e^0.6 = 1.8 times the CTR, at one sigma."""
     hidden_sd: Deviation = 0.4
-    """Standard deviation, in logits, of what no OFFSET model can hold: see `click_probability`."""
+    """Standard deviation, in logits, of what OFFSET models cannot fit: see `click_probability`."""
     drift_share: Share = 0.5
-    """Share of the variance of tastes and ad quality that moves; the rest stays for ever."""
+    """Share of the variance of tastes and ad quality that drifts; the rest is constant."""
     taste_drift_h: Hours = 72.0
-    """Hours in which the moving part of tastes becomes another."""
+    """Hours after which the drifting part of tastes is replaced."""
     quality_drift_h: Hours = 48.0
-    """Hours in which the moving part of an ad's quality becomes another."""
+    """Hours after which the drifting part of an ad's quality is replaced."""
     fatigue: Annotated[float, Field(ge=0, le=5)] = 0.3
     """Logits lost for each e-fold of (1 + views of the campaign by the user so far)."""
     shocks_per_day: Rate = 1.0
-    """Sudden shocks (news, holidays, outages), a day."""
+    """Sudden shocks (news, holidays, outages) per day."""
     shock_h: Hours = 3.0
     """Mean hours until a shock has faded away; about a news story's day."""
     shock_size: Deviation = 0.8
@@ -179,12 +181,18 @@ class SimulatorConfig(SourceConfig):
         ):
             if per_day * hours > 16:
                 raise ValueError(
-                    f"{name} must leave a campaign 8 hours a day, "
-                    f"but take {per_day * hours:g} of 24"
+                    f"{name} must leave a campaign active for 8 hours a day, "
+                    f"but pause it for {per_day * hours:g} of 24"
                 )
         return self
 
+    def open(self, spec: FeatureSpec, run_uri: str | None, stop: threading.Event | None) -> Source:
+        """The marketplace as a stream without end."""
+        from orchestrator.sources.simulator.source import Simulator  # compiles on import
+
+        return Simulator(self, spec)
+
     @property
     def campaigns(self) -> int:
-        """Number of places for campaigns: each always holds one, and one follows on another."""
+        """Number of places for campaigns: each always holds one, which another replaces."""
         return -(-self.ads // self.creatives_per_campaign)

@@ -1,4 +1,4 @@
-"""Who comes, when, and what is known of them."""
+"""Which users visit, when, and what is known about them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ def arrive(
 def visit(
     seed: np.uint64, user: NDArray[np.int64], time_us: NDArray[np.int64], people: People
 ) -> Visits:
-    """What is known of these users at these times."""
+    """What is known about these users at these times."""
     n = len(user)
     visits = Visits(
         user,
@@ -102,7 +102,7 @@ def add_topics(key: np.uint64, now_h: float, people: People, visits: Visits, end
         number, _ = renewal(slot_key, now_h, people.topic_lifetime_h)
         topic = int(people.topics * uniform(roll(slot_key, TOPIC, number)) ** 2)
         k = first
-        while k < end:  # one who has it already takes up the next one
+        while k < end:  # a topic the user has already: try the next one
             if visits.topic[k] == topic:
                 topic, k = (topic + 1) % people.topics, first
             else:
@@ -119,8 +119,8 @@ def last_category(
 ) -> int:
     """The category this user clicked last; often that of a favourite topic.
 
-    Drawn from the user's tastes and pace, not replayed from the clicks of the log: a replay would
-    need the whole past.
+    Drawn from the user's tastes and activity, not taken from the clicks of the log: that would
+    need all earlier cycles.
     """
     number, clicked_h = renewal(roll(key, LAST_CLICK, 0), now_h, click_period_h)
     if now_h - clicked_h > FORGET_H:

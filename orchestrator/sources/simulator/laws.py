@@ -1,4 +1,4 @@
-"""From the config to what the kernels take."""
+"""The kernels' parameters, from the config."""
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def quality(config: SimulatorConfig, seed: np.uint64) -> Quality:
 
 
 def hidden(config: SimulatorConfig, seed: np.uint64) -> Hidden:
-    """What no OFFSET model can hold."""
+    """The effects that no OFFSET model can represent."""
     return Hidden(seed, config.hidden_sd, config.fatigue)
 
 

@@ -1,9 +1,9 @@
-"""The world behind the log: who comes, which ads are there, and what makes people click.
+"""The world behind the log: which users visit, which ads exist, and what makes people click.
 
-Nothing here remembers anything: each method is a pure function of the config and its arguments.
+Nothing here keeps state: each method is a pure function of the config and its arguments.
 The log (`source`) is one policy acting in this world, serving by popularity; an auction is
-another: take `market(cycle).eligible` and `bids`, choose ads for `arrivals(cycle)`, and ask
-`click_probability` and `clicks` what comes of it.
+another: take `market(cycle).eligible` and `bids`, choose ads for `arrivals(cycle)`, and get the
+result from `click_probability` and `clicks`.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Market:
 
 
 class Marketplace:
-    """The world of one config. Making one draws the users' traits and finds the constant."""
+    """The world of one config. Creating it draws the users' traits and calibrates the CTR."""
 
     def __init__(self, config: SimulatorConfig) -> None:
         self.config = config
@@ -72,7 +72,7 @@ class Marketplace:
         return start, start + self.cycle_us
 
     def market(self, cycle: int) -> Market:
-        """The market as it stands during this cycle."""
+        """The market during this cycle."""
         config, now_h = self.config, self.span_us(cycle)[0] / demand.HOUR_US
         shock = supply.shock_logits(
             self.seed,
@@ -97,7 +97,7 @@ class Marketplace:
         )
 
     def arrivals(self, cycle: int, n: int | None = None) -> Visits:
-        """The visits of this cycle in time order: as many as the season brings, or n."""
+        """The visits of this cycle in time order: n, or as many as the season brings."""
         span_us = self.span_us(cycle)
         if n is None:
             middle_h = (span_us[0] + self.cycle_us / 2) / demand.HOUR_US
@@ -128,7 +128,7 @@ class Marketplace:
         """The truth: how probable it is that visit i clicks on ads[i].
 
         The log-odds are a low-rank product of what the visit's features like and what the ad's
-        features offer, plus quality and shocks, plus what an OFFSET model cannot hold: each
+        features offer, plus quality and shocks, plus what an OFFSET model cannot represent: each
         user's own liking of a category (a model has no user ids), an interaction of age, geo and
         device at once (it multiplies pairs only), and the logarithm of how often the user has
         seen the campaign.
@@ -182,7 +182,7 @@ class Marketplace:
 
 
 def _constant_for(logits: Floats, mean: float) -> float:
-    """By bisection; rounded, so that another libm's last bit does not move the world."""
+    """By bisection; rounded, so that the last bit of another libm changes nothing."""
     low, high = -50.0, 50.0
     for _ in range(60):
         middle = 0.5 * (low + high)
@@ -198,8 +198,8 @@ def _sigmoid(x: Floats) -> Floats:
 
 
 def _check_below(limit: int, numbers: Numbers, name: str) -> None:
-    """Kernels do not look where they read."""
+    """Kernels do not check their indices."""
     if len(numbers) and not (numbers.min() >= 0 and numbers.max() < limit):
         raise IndexError(
-            f"{name} numbers must lie in 0..{limit - 1}, but got {numbers.min()}..{numbers.max()}"
+            f"{name} numbers must be in 0..{limit - 1}, but got {numbers.min()}..{numbers.max()}"
         )

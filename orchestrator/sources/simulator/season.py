@@ -1,4 +1,4 @@
-"""The rhythm of day and week, of volume and of mix."""
+"""How volume and mix vary over the day and the week."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ def _is_weekend(hour_of_week: float | Floats) -> NDArray[np.bool_]:
 
 
 def volume(config: SimulatorConfig, hour_of_week: float) -> int:
-    """Events of the cycle around this hour, counted from Monday's first; the mean is as set."""
+    """Events of the cycle around this hour of the week (0: Monday 0:00)."""
     day = 1.0 + config.daily_swing * _wave(hour_of_week, PEAK_HOUR)
     less, more = -5 / 7 * config.weekly_swing, 2 / 7 * config.weekly_swing
     week = 1.0 + np.where(_is_weekend(hour_of_week), less, more)

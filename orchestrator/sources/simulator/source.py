@@ -13,18 +13,18 @@ from trainer.features import FeatureSpec
 
 
 class Simulator:
-    """Gives the chunk of any cycle at the same cost, for ever: the stream has no end."""
+    """Gives the chunk of any cycle at the same cost; the stream never ends."""
 
     def __init__(self, config: SimulatorConfig, spec: FeatureSpec = SPEC) -> None:
         """The market of this config; `spec` may leave features out."""
         self.spec = spec
-        with compiling():  # making a market calls every kernel but this one
+        with compiling():  # creating a market calls every kernel but this one
             self.marketplace = Marketplace(config)
             self.marketplace.clicks(0, np.zeros(0))
         self._names = Names(config.geos, config.topics, config.categories)
 
     def events(self, cycle: int) -> Events:
-        """The log of this cycle; empty where no ad is eligible."""
+        """The log of this cycle; empty if no ad is eligible."""
         world, (market, visits, ads) = self.marketplace, self._impressions(cycle)
         clicks = world.clicks(cycle, world.click_probability(market, visits, ads))
         table = event_table(self._names, visits, market, ads, clicks)

@@ -1,4 +1,4 @@
-"""What the kernels take and give: flat arrays in named tuples."""
+"""The kernels' arguments and results: flat arrays in named tuples."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ HOURS = 24
 
 
 class People(NamedTuple):
-    """How users are: the lasting traits of user u, and what their visits are drawn from."""
+    """Users: the constant traits of each, and what their visits are drawn from."""
 
     age: NDArray[np.uint8]
     gender: NDArray[np.uint8]
@@ -29,7 +29,7 @@ class People(NamedTuple):
 
 
 class Turnover(NamedTuple):
-    """How campaigns come, go, and vanish for a while; units as in the config."""
+    """How campaigns start, end and pause; units as in the config."""
 
     campaigns: int
     advertisers: int
@@ -78,7 +78,7 @@ class Visits(NamedTuple):
     geo: Ints
     device: Ints
     hour: Ints
-    last_category: Ints  # `categories` stands for none within a week
+    last_category: Ints  # `categories` means none within a week
     topic_offset: Ints  # (n + 1,): the topics of visit i are at [offset[i], offset[i + 1])
     topic: Ints
     topic_weight: NDArray[np.float32]
@@ -104,7 +104,7 @@ class Quality(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """The effects that no OFFSET model can hold."""
+    """The effects that no OFFSET model can represent."""
 
     seed: np.uint64
     hidden_sd: float

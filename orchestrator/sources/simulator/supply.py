@@ -1,4 +1,4 @@
-"""Which campaigns are there, who of them is live, and which ads the log shows."""
+"""Which campaigns exist, which of them are live, and which ads the log shows."""
 
 import math
 

@@ -11,7 +11,7 @@ from orchestrator.sources.simulator.supply import first_seen
 
 
 class Names:
-    """The names of the values that last as long as the world does."""
+    """The names of the values that never change."""
 
     def __init__(self, geos: int, topics: int, categories: int) -> None:
         self.age = pa.array(AGES)
@@ -76,7 +76,7 @@ def ad_columns(names: Names, market: Market, ads: Numbers) -> dict[str, pa.Array
 
 
 def _campaign_names(places: Numbers, generations: Numbers) -> pa.Array:
-    """A campaign is named by its place and by which of the place's campaigns it is."""
+    """A campaign is named by its place and its number in the sequence of that place."""
     return pc.binary_join_element_wise(
         _numbered("c", places), pa.array(generations).cast(pa.string()), "."
     )

@@ -1,4 +1,4 @@
-"""What makes people click: known to evaluation, never to training."""
+"""What makes people click: for evaluation, never for training."""
 
 import math
 
@@ -73,7 +73,7 @@ def describe_ads(
 def click_logits(
     visits: Visits, ads: Ads, ad: Ints, tastes: Tastes, hidden: Hidden, activity: Floats
 ) -> Floats:
-    """Log-odds of a click, but for the market's constant; ad[i]: the row of visit i's ad."""
+    """Log-odds of a click, without the market's constant; ad[i]: the row of visit i's ad."""
     n, width = len(ad), ads.vector.shape[1]
     logits = np.empty(n)
     for i in range(n):

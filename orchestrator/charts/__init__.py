@@ -1,0 +1,1 @@
+"""Figures as data, and as pictures. Knows nothing of runs, reports or sources."""

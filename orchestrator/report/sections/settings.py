@@ -1,0 +1,128 @@
+"""The champion's settings over time, and where in the search space instances diverge."""
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.charts.chart import Axis, Cells, Chart, Dots, Line, Panel, numbers, span_of
+from orchestrator.report.load import Run
+from orchestrator.report.section import Section
+from orchestrator.report.sections.curves import curve, cycle_panel, robust_axis, smoothing_text
+from orchestrator.report.study import Study, running_median, window_for
+from orchestrator.report.verdict import Finding, Verdict, holds
+from trainer.setting import PARAMETERS
+
+STEADY = 2.0
+"""Up to this factor between a champion's high and low eta0 counts as no change."""
+BINS = 18
+MAX_DOTS = 400
+
+
+def settings(study: Study) -> Section:
+    """Settings by cycle, and maps of the share of instances that diverged."""
+    return Section(
+        key="settings",
+        title="Settings that win, and settings that diverge",
+        claim="The best hyper-parameters change over time, sometimes significantly over short "
+        "periods.",
+        findings=tuple(_finding(study, run) for run in study.shown),
+        charts=(_champions(study), _maps(study)),
+        note=f"We read this as: the champion's eta0 varies by more than {STEADY:g} times between "
+        "its 10th and 90th percentile. A new winner does not prove that the best setting moved: "
+        "among settings that are about equally good, chance picks one.",
+    )
+
+
+def _finding(study: Study, run: Run) -> Finding:
+    arm = study.baseline_of(run)
+    eta0 = study.of(run, arm)["eta0"].dropna()
+    if len(eta0) < 2:
+        return Finding(f"{arm} has fewer than two champions.", Verdict.OPEN, run.name)
+    low, high = eta0.quantile((0.1, 0.9))
+    jumps = np.abs(np.diff(np.log(eta0))) > np.log(STEADY)
+    text = (
+        f"The eta0 of {arm}'s champion lies between {low:.3g} and {high:.3g} in 80% of the cycles, "
+        f"a factor of {high / low:.1f}, and moves by more than {STEADY:g} times in "
+        f"{jumps.mean():.0%} of the steps from one cycle to the next."
+    )
+    return Finding(text, holds(bool(high / low > STEADY)), run.name)
+
+
+def _champions(study: Study) -> Chart:
+    panels = [
+        panel
+        for run in study.shown
+        for name in PARAMETERS
+        if (panel := _setting_panel(study, run, name))
+    ]
+    return Chart(
+        "champion-settings",
+        "The champion's settings over time",
+        smoothing_text(study, "median"),
+        tuple(panels),
+        wide=False,
+    )
+
+
+def _setting_panel(study: Study, run: Run, name: str) -> Panel | None:
+    lines: list[Line] = []
+    for arm in run.records:
+        series = study.of(run, arm)[name]
+        if series.notna().any():
+            tone = study.arms.index(arm)
+            lines += curve(arm, tone, series, window_for(run.cycles), running_median)
+    values = np.concatenate([line.y for line in lines]) if lines else np.zeros(0)
+    known = values[np.isfinite(values)]
+    if len(known) == 0 or (known == known[0]).all():
+        return None
+    log = bool((known > 0).all()) and name != "beta"
+    return cycle_panel(study.panel_title(run, name), lines, robust_axis(name, lines, log))
+
+
+def _maps(study: Study) -> Chart:
+    return Chart(
+        "where-it-diverges",
+        "Where in the search space instances diverge",
+        "Darker cells lost a larger share of the instances tried there. Dots are champions.",
+        tuple(_map(study, run, arm) for run in study.shown for arm in run.records),
+        wide=False,
+    )
+
+
+def _map(study: Study, run: Run, arm: str) -> Panel:
+    rows = study.instances_of(run, arm)
+    mine = rows[rows["status"].isin(["retained", "diverged"])]
+    everyone = [study.instances_of(run, other) for other in run.records]
+    x_low, x_high = span_of([one["eta0"] for one in everyone], log=True)
+    y_low, y_high = span_of([one["beta"] for one in everyone])
+    won = mine[mine["won"]]
+    won = won.iloc[:: max(1, len(won) // MAX_DOTS)]
+    texts = tuple(f"champion of cycle {cycle}" for cycle in won["cycle"])
+    dots = Dots(
+        "champions", study.arms.index(arm), numbers(won["eta0"]), numbers(won["beta"]), texts
+    )
+    return Panel(
+        study.panel_title(run, arm),
+        Axis("eta0", x_low, x_high, log=True),
+        Axis("beta", y_low, y_high),
+        (cells_of(mine, (x_low, x_high), (y_low, y_high)), dots),
+    )
+
+
+def cells_of(rows: pd.DataFrame, x_span: tuple[float, float], y_span: tuple[float, float]) -> Cells:
+    """The share that diverged in each cell of a grid over eta0 (log) and beta; no empty cells."""
+    xs = np.geomspace(*x_span, BINS + 1)
+    ys = np.linspace(*y_span, BINS + 1)
+    i = np.clip(np.searchsorted(xs, numbers(rows["eta0"]), "right") - 1, 0, BINS - 1)
+    j = np.clip(np.searchsorted(ys, numbers(rows["beta"]), "right") - 1, 0, BINS - 1)
+    tried = np.bincount(i * BINS + j, minlength=BINS * BINS)
+    lost = np.bincount((i * BINS + j)[(rows["status"] == "diverged").to_numpy()],
+                       minlength=BINS * BINS)  # fmt: skip
+    at = np.flatnonzero(tried)
+    a, b = at // BINS, at % BINS
+    bounds = np.column_stack([xs[a], xs[a + 1], ys[b], ys[b + 1]]).reshape(-1, 4)
+    texts = tuple(
+        f"eta0 {xs[p]:.3g} to {xs[p + 1]:.3g}, beta {ys[q]:.2f} to {ys[q + 1]:.2f}: "
+        f"{lost[n]:,} of {tried[n]:,} diverged"
+        for n, p, q in zip(at, a, b, strict=True)
+    )
+    return Cells("share diverged", bounds, lost[at] / tried[at], texts)
