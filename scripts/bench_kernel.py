@@ -35,7 +35,7 @@ from trainer.features import Feature, FeatureSpec
 from trainer.fixed import FixedShape
 from trainer.geometry import PARTS, Shape, shape_of
 from trainer.instance import Buffers, Job, train, warm_up
-from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
 from trainer.model import Model, ModelConfig
 from trainer.modelfile import save_delta
 from trainer.setting import Setting
@@ -328,14 +328,14 @@ def build_anchor(shape: Shape, ads: int) -> Any:
     return ctypes.CDLL(str(folder / "anchor.so")).train
 
 
-def slots(rng: np.random.Generator, events: int, features: int, values: int) -> Slots:
+def slots(rng: np.random.Generator, events: int, features: int, values: int) -> EventRows:
     """Single-valued features whose values are log-uniform: few are hot."""
     columns = [np.minimum(values ** rng.random(events) - 1, values - 1) + k * values
                for k in range(features)]  # fmt: skip
     row = np.stack(columns, axis=1).astype(np.int32).reshape(-1)
     start = np.arange(0, (events + 1) * features, features, dtype=np.int64)
     nothing = np.zeros(0, np.int32)
-    return Slots(*map(frozen, (start, row, nothing, nothing.astype(np.float32))))
+    return EventRows(*map(frozen, (start, row, nothing, nothing.astype(np.float32))))
 
 
 def tables(rng: np.random.Generator, shape: Shape, users: int, ads: int) -> Tables:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from divergence.errors import InputError
 from trainer.events import column, ragged
 from trainer.features import Feature, FeatureSpec
-from trainer.kernel import Slots
+from trainer.kernel import EventRows
 from trainer.slots import Lists, lay, merge, warm_up_slots
 
 MISSING = ""
@@ -55,8 +55,8 @@ class Chunk:
     """The events of one cycle in order, as read-only arrays."""
 
     click: NDArray[np.uint8]
-    users: Slots
-    ads: Slots
+    users: EventRows
+    ads: EventRows
     user_keys: Keys
     ad_keys: Keys
 
@@ -93,7 +93,7 @@ def compile_chunk(table: pa.Table, spec: FeatureSpec, *, labelled: bool = True) 
 
 def compile_side(
     table: pa.Table, features: tuple[Feature, ...], first: int, single: bool
-) -> tuple[Slots, Keys]:
+) -> tuple[EventRows, Keys]:
     """The features of one side, numbered from `first`; `single`: none holds several values."""
     columns = [_read_column(table, feature) for feature in features]
     counts = np.concatenate([np.bincount(c.lists.codes, minlength=len(c.values)) for c in columns])
@@ -112,11 +112,11 @@ def compile_side(
     return (_fixed_slots if single else _ragged_slots)(columns, rows), keys
 
 
-def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
+def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> EventRows:
     n, k = len(columns[0].lists.codes), len(columns)
     row = np.stack([r[c.lists.codes] for c, r in zip(columns, rows, strict=True)], axis=1)
     nothing = np.zeros(0, np.int32)
-    return Slots(
+    return EventRows(
         _frozen(np.arange(0, (n + 1) * k, k, dtype=np.int64)),
         _frozen(row.reshape(-1)),
         _frozen(nothing),
@@ -124,7 +124,7 @@ def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots
     )
 
 
-def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
+def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> EventRows:
     """Lay the features of each event side by side, each with its values in their order."""
     warm_up_slots()
     lengths = [c.lists.lengths for c in columns if len(c.lists.lengths)]
@@ -133,7 +133,7 @@ def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slot
     start[1:] = sum(lengths, start=np.int64(len(columns) - len(lengths)))
     np.cumsum(start, out=start)
     row = np.empty(start[-1], np.int32)
-    slots = Slots(start, row, np.empty_like(row), np.empty(len(row), np.float32))
+    slots = EventRows(start, row, np.empty_like(row), np.empty(len(row), np.float32))
     place = start[:-1].copy()
     for number, (one, row_of) in enumerate(zip(columns, rows, strict=True)):
         lay(one.lists, row_of, number, place, slots)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainer.chunk import compile_side
 from trainer.geometry import Shape
-from trainer.kernel import Slots
+from trainer.kernel import EventRows
 from trainer.model import Model
 
 Vectors = NDArray[np.float32]
@@ -41,7 +41,7 @@ def side_vectors(model: Model, table: pa.Table, side: Literal["user", "ad"]) -> 
     return ads
 
 
-def _means(values: Vectors, slots: Slots, features: int) -> Vectors:
+def _means(values: Vectors, slots: EventRows, features: int) -> Vectors:
     """[rows, features, length]: each feature's weighted mean; every feature has a slot."""
     row = np.repeat(np.arange(len(slots.start) - 1), np.diff(slots.start))
     place = row * features + slots.feature

@@ -14,7 +14,7 @@ PARTS = 3  # of a row: values, sums, low parts of the sums
 
 
 class Shape(NamedTuple):
-    """What a kernel knows of a model. Slots are 0 where an event may have any number of them."""
+    """What a kernel knows of a model. Slots are 0 where events differ in their number of slots."""
 
     features: int  # K
     overlap: int  # o

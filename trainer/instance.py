@@ -18,7 +18,7 @@ from trainer.chunk import Chunk
 from trainer.features import FeatureSpec
 from trainer.fixed import FixedShape
 from trainer.geometry import Shape
-from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
 from trainer.model import vectors_of
 from trainer.outcome import Divergence, Outcome, Status
 from trainer.setting import Setting
@@ -184,10 +184,10 @@ def _train_on_nothing(job: Job, rule: Rule) -> None:
     total_loss(real, 0, CONSTANTS)
 
 
-def nothing() -> tuple[Slots, Tables]:
+def nothing() -> tuple[EventRows, Tables]:
     """No events (read-only, as in a chunk) and no rows, to call kernels with."""
     whole, real = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    slots = Slots(np.zeros(1, np.int64), whole.copy(), whole.copy(), real.copy())
+    slots = EventRows(np.zeros(1, np.int64), whole.copy(), whole.copy(), real.copy())
     for array in slots:
         array.setflags(write=False)
     return slots, Tables(real, real, real, real, np.zeros(2))

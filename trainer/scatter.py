@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from divergence.detector import norms
 from trainer.chunk import Chunk
 from trainer.instance import Trained
-from trainer.kernel import Slots
+from trainer.kernel import EventRows
 from trainer.model import Model, WorkingSet, vectors_of
 
 
@@ -51,6 +51,6 @@ def scatter(model: Model, chunk: Chunk, before: WorkingSet, trained: Trained) ->
     return pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
 
 
-def updates_by(slots: Slots, events: int, rows: int) -> NDArray[np.int64]:
+def updates_by(slots: EventRows, events: int, rows: int) -> NDArray[np.int64]:
     """How often the first events updated each row."""
     return np.bincount(slots.row[: slots.start[events]], minlength=rows)

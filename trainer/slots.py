@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergence.jit import compiling, jit
-from trainer.kernel import Slots
+from trainer.kernel import EventRows
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -25,7 +25,7 @@ class Lists(NamedTuple):
 
 
 @jit
-def lay(lists: Lists, rows: Ints, number: int, place: Longs, slots: Slots) -> None:
+def lay(lists: Lists, rows: Ints, number: int, place: Longs, slots: EventRows) -> None:
     """Write one feature of every event to `place`, which moves on; `rows` has the row of a code."""
     listed, value = len(lists.lengths) > 0, 0
     for event in range(len(place)):
@@ -82,7 +82,7 @@ def warm_up_slots() -> None:
     """Compile or load these kernels, one process at a time."""
     codes, lengths, weights = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0)
     shares = weights.astype(np.float32)
-    slots = Slots(lengths.copy(), codes.copy(), codes.copy(), shares.copy())
+    slots = EventRows(lengths.copy(), codes.copy(), codes.copy(), shares.copy())
     for array in (codes, lengths, weights, shares):
         array.setflags(write=False)
     with compiling():

@@ -11,7 +11,7 @@ from divergence.rules import Rule
 from trainer.chunk import Chunk, Keys
 from trainer.fixed import FixedShape
 from trainer.instance import Buffers, Job, train
-from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
 from trainer.model import vectors_of
 from trainer.outcome import Outcome
 from trainer.setting import Setting
@@ -52,7 +52,7 @@ class Trajectory:
 class _Side:
     """The norms of one side's vectors, and the highest level that each has crossed."""
 
-    def __init__(self, names: list[str], keys: Keys, slots: Slots, tau: float) -> None:
+    def __init__(self, names: list[str], keys: Keys, slots: EventRows, tau: float) -> None:
         self.names, self.keys, self.slots, self.tau = names, keys, slots, tau
         self.inf: NDArray[np.float32] = np.zeros(len(keys), np.float32)
         self.crossed = np.zeros(len(keys), np.int64)

@@ -16,7 +16,7 @@ from divergence.rules import RULES, Rule, make_rule
 from divergence.simd import padded
 from trainer.fixed import FixedShape
 from trainer.geometry import PARTS, Shape
-from trainer.kernel import Rates, Slots, Tables, train_block
+from trainer.kernel import EventRows, Rates, Tables, train_block
 
 EPS = 2.0**-24  # float32 rounds by half an ulp
 POWER = {True: 4e-7, False: 2e-5}  # divergence/lanemath.py's two accuracies, by `reference`
@@ -56,7 +56,7 @@ class World:
         """For the kernel."""
         return make_rule(self.rule, **self.holds)
 
-    def slots(self, side: str) -> Slots:
+    def slots(self, side: str) -> EventRows:
         """For the kernel: read-only, as chunks are."""
         start, row, feature, weight = [0], [], [], []
         for event in self.events:
@@ -74,7 +74,7 @@ class World:
         )
         for array in arrays:
             array.setflags(write=False)
-        return Slots(*arrays)
+        return EventRows(*arrays)
 
     @property
     def click(self) -> NDArray[np.uint8]:
