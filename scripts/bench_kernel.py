@@ -32,13 +32,13 @@ from divergence.lanemath import CONSTANTS
 from divergence.rules import RULES, make_rule
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
-from trainer.fixed import FixedShape
 from trainer.geometry import PARTS, Shape, shape_of
 from trainer.instance import Buffers, Job, train, warm_up
 from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
 from trainer.model import Model, ModelConfig
 from trainer.modelfile import save_delta
 from trainer.setting import Setting
+from trainer.static_shape import StaticShape
 
 SHAPES = {"K6": (6, 3, 3, 4), "K10": (10, 2, 2, 4), "K3": (3, 4, 2, 4)}
 ETA0, ALPHA, BETA, TAU = 0.1, 1.0, 0.6, 15.0
@@ -239,7 +239,7 @@ class Work:
         """Our kernel with this rule."""
         made = make_rule(rule, **PARAMETERS.get(rule, {}))
         warm_up(Job(self.spec, self.shape, TAU, reference), made)
-        fixed, rates = FixedShape(self.shape), Rates(ETA0, ALPHA, BETA, TAU, reference)
+        fixed, rates = StaticShape(self.shape), Rates(ETA0, ALPHA, BETA, TAU, reference)
 
         def run() -> float:
             own, margin = self.buffers.copy_of(self.tables), self.buffers.margins(len(self.click))

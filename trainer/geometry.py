@@ -28,7 +28,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(spec: FeatureSpec, overlap: int, alone: int) -> Shape:
-    """The shape of a model of these features; refuses one without any entry."""
+    """The shape of a model with these features; `InputError` if its vectors have no entries."""
     k = len(spec.user)
     if overlap < 0 or alone < 0:
         raise InputError(

@@ -16,8 +16,8 @@ from divergence.rules.hooks import (
     gradient_limit,
     move,
     norm_limit,
-    pull,
-    sense,
+    penalty_coefficient,
+    summed_gradient,
     update_limit,
 )
 from divergence.simd import (
@@ -74,7 +74,7 @@ class Scratch(NamedTuple):
     share: Any  # the same after gradient clipping
     mu: Any
     inverse: Any  # one over the vector's length
-    pull: Any  # the penalty's coefficient
+    penalty: Any  # its coefficient
     square: Any  # the squared norm after the step
     where: Any  # int64: the offset of each user feature's vector in the user table
     user_vector: Any  # then the gradient of the ad's features
@@ -225,7 +225,8 @@ def ad_gradient(ads, scratch, g):
 def penalties(rule, n, scratch):
     """The penalty's coefficient for each of the first n slots."""
     for j in range(0, n, WIDTH):
-        store(scratch.pull, j, pull(rule, load(scratch.mu, j), load(scratch.inverse, j)))
+        c = penalty_coefficient(rule, load(scratch.mu, j), load(scratch.inverse, j))
+        store(scratch.penalty, j, c)
 
 
 @inlined
@@ -280,9 +281,10 @@ def add_gradient(side, slot, scratch, rule, share, x):
     """`add_gradients` for one row. A sum is a compensated pair, so that no small step is lost."""
     at, source = item(scratch.at, slot), item(scratch.source, slot)
     table, width = side.table, side.width
-    w, c = splat(share), splat(item(scratch.pull, slot))
+    w, c = splat(share), splat(item(scratch.penalty, slot))
     for j in range(0, width, WIDTH):
-        g = absolute(sense(rule, c, load(table, at + j), w * load(side.gradient, source + j)))
+        loss_gradient = w * load(side.gradient, source + j)
+        g = absolute(summed_gradient(rule, c, load(table, at + j), loss_gradient))
         high = load(table, at + width + j)
         low = load(table, at + 2 * width + j) + g
         total = high + low
@@ -324,7 +326,7 @@ def step(side, slots, scratch, rule, rates, x):
         w = f32(1.0) if even else item(scratch.share, slot)
         at = item(scratch.at, slot)
         square = step_row(side, slot, scratch, rule, w, eta0, x)
-        square = hold(side.table, at, side.width, square, norm_limit(rule, f32(side.length)))
+        square = limit_norm(side.table, at, side.width, square, norm_limit(rule, f32(side.length)))
         put(scratch.square, slot, square)
         if not square < tau * tau * f32(0.9999):  # an entry may be beyond tau, or NaN: look
             diverged |= reaches(side.table, at, side.width, splat(tau))
@@ -337,7 +339,7 @@ def step_row(side, slot, scratch, rule, share, eta0, x):
     """Move one row; return its squared norm."""
     at, source = item(scratch.at, slot), item(scratch.source, slot)
     table, before = side.table, scratch.before
-    w, c = splat(share), splat(item(scratch.pull, slot))
+    w, c = splat(share), splat(item(scratch.penalty, slot))
     relative, most = update_limit(rule)
     total = excess = splat(f32(0.0))
     for j in range(0, side.width, WIDTH):
@@ -372,10 +374,10 @@ def shorten(table, at, width, before, relative, most):
 
 
 @inlined
-def hold(table, at, width, square, limit):
+def limit_norm(table, at, width, square, limit):
     """Scale a row back to the largest squared norm that the rule allows.
 
-    A norm that is not finite stays as it is, for the check against tau to find.
+    A norm that is not finite is left alone: the check against tau finds it.
     """
     if square > limit and square < f32(np.inf):
         shrink = splat(np.sqrt(limit / square))

@@ -20,8 +20,8 @@ from orchestrator.storage.store import Store
 from trainer.chunk import Chunk, compile_chunk
 from trainer.instance import Job, train
 from trainer.model import Model
+from trainer.norm_table import norm_table
 from trainer.outcome import Outcome, Status
-from trainer.scatter import scatter
 from trainer.trajectory import Trajectory, trace
 
 OUTCOME = TypeAdapter(Outcome)
@@ -66,7 +66,7 @@ def vectors_at_end(store: Store, arm_name: str, cycle: int, instance: int) -> pd
             f"instance {instance} of cycle {cycle} of {arm.name} comes out otherwise when trained "
             "again: the run was made by another version"
         )
-    return scatter(line.model, chunk, start, trained)
+    return norm_table(line.model, chunk, start, trained)
 
 
 class _Past:

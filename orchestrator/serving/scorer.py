@@ -21,9 +21,9 @@ from orchestrator.publish.origin import Origin, open_origin
 from orchestrator.publish.place import Version
 from orchestrator.serving.request import Bag, RequestDecoder, RequestError
 from orchestrator.serving.snapshot import Snapshot, snapshot
-from trainer.compose import Vectors
-from trainer.draw import first_vectors
+from trainer.initial_vectors import initial_vectors
 from trainer.scoring import sigmoid
+from trainer.vectors import Vectors
 
 MOST_ADS = 10_000
 """Of one request, all its users taken together."""
@@ -62,7 +62,7 @@ class Scorer:
             raise InputError(f"{origin.store.uri}: has no model that can be served{told}")
         spec = self.current.config.spec
         self._users, self._ads = RequestDecoder("user", spec.user), RequestDecoder("ad", spec.ad)
-        first_vectors(0, "", [""], 1, 1.0)  # compile it before the first unseen value comes
+        initial_vectors(0, "", [""], 1, 1.0)  # compile it before the first unseen value comes
 
     @property
     def current(self) -> Snapshot:

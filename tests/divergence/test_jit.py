@@ -20,7 +20,7 @@ ROOT = Path(divergence.__file__).parent.parent
 COMPILE = """
 import numpy as np
 from divergence.jit import cache_dir, compiling
-from trainer.draw import _fill
+from trainer.initial_vectors import _fill
 keys, out = np.arange(3, dtype=np.uint64), np.empty((3, 4), np.float32)
 with compiling():
     _fill(keys, out, 0.5)
@@ -49,7 +49,7 @@ from typing import NamedTuple
 from divergence.lanemath import f32
 from divergence.simd import splat
 class Mine(NamedTuple):
-    def move(self, c, theta, g, eta0, slowness):
+    def move(self, c, theta, g, eta0, denominator):
         return splat(f32({}))
 """
 

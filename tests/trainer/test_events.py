@@ -97,7 +97,7 @@ def test_a_column_twice() -> None:
         (
             "age",
             [["a"], ["b"], [], ["c"]],
-            "column 'age' must hold single values; is it multi: true?, "
+            "column 'age' must hold single values (for lists, set multi: true), "
             "but its type is list<item: string>",
         ),
         (
@@ -126,7 +126,7 @@ def test_a_type_that_cannot_be_meant(column: str, values: list[Any], message: st
 def test_weights_given_twice() -> None:
     pairs = pa.array([[("a", 1.0)]] * 4, pa.map_(pa.string(), pa.float64()))
     assert refusal(events(genres=pairs)) == (
-        "column 'genres' carries its own weights, so weights: 'shares' must not be given"
+        "column 'genres' already contains weights, so remove weights: 'shares' from the feature"
     )
 
 

@@ -22,9 +22,9 @@ from worlds import (
 )
 
 from divergence.rules import RULES
-from trainer.fixed import FixedShape
 from trainer.geometry import PARTS
 from trainer.kernel import Tables, predict_block
+from trainer.static_shape import StaticShape
 
 every_rule = pytest.mark.parametrize("rule", sorted(HOLDS))
 
@@ -351,4 +351,4 @@ def test_the_implicit_step_never_overshoots(rule: str) -> None:
 
 def test_a_kernel_may_be_given_either_shape() -> None:
     world, _ = dual_world("naive", rho=1.0)
-    assert FixedShape(world.shape).shape == world.shape
+    assert StaticShape(world.shape).shape == world.shape

@@ -14,9 +14,9 @@ from oracle import DUAL, Bags, Event, Oracle, Side, places
 from divergence.lanemath import CONSTANTS
 from divergence.rules import RULES, Rule, make_rule
 from divergence.simd import padded
-from trainer.fixed import FixedShape
 from trainer.geometry import PARTS, Shape
 from trainer.kernel import EventRows, Rates, Tables, train_block
+from trainer.static_shape import StaticShape
 
 EPS = 2.0**-24  # float32 rounds by half an ulp
 POWER = {True: 4e-7, False: 2e-5}  # divergence/lanemath.py's two accuracies, by `reference`
@@ -205,7 +205,7 @@ def train_kernel(
     """Train the tables in place; the event that diverged or -1, and the margins."""
     last = len(world.events) if last is None else last
     margin = np.full(padded(len(world.events)), -1e30, np.float32)
-    shape = FixedShape(world.shape) if fixed else world.shape
+    shape = StaticShape(world.shape) if fixed else world.shape
     bad = train_block(
         world.click,
         world.slots("user"),

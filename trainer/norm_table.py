@@ -1,4 +1,4 @@
-"""The paper's scatter: how large every vector is, against how often it was updated."""
+"""The table of the paper's scatter plot: how large each vector is, and how often it was updated."""
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,10 @@ from trainer.kernel import EventRows
 from trainer.model import Model, WorkingSet, vectors_of
 
 
-def scatter(model: Model, chunk: Chunk, before: WorkingSet, trained: Trained) -> pd.DataFrame:
+def norm_table(model: Model, chunk: Chunk, before: WorkingSet, trained: Trained) -> pd.DataFrame:
     """Every vector of an instance when it stopped: feature, value, norm (inf) and updates.
 
-    The model is the one that the working set was gathered from; its other vectors are as there.
+    `before` must be gathered from this model; its other vectors are in the table too.
     """
     done, tables = trained.outcome.events_done, trained.tables
     users, ads = vectors_of(tables, model.shape)

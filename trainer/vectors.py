@@ -1,7 +1,7 @@
-"""Whole vectors of users and ads, outside the kernel: for serving, where one user meets many ads.
+"""The complete vectors of users and ads, outside the kernel: serving scores one user on many ads.
 
-The logit is the bias plus the product of the two, as in the kernel but for the order of float32
-additions.
+The logit is the bias plus the product of the two vectors. It equals the kernel's logit except for
+the order of float32 additions.
 """
 
 from functools import cache
@@ -29,7 +29,7 @@ def user_vectors(features: Vectors, shape: Shape) -> Vectors:
 def side_vectors(model: Model, table: pa.Table, side: Literal["user", "ad"]) -> Vectors:
     """float32 [rows, N]: the user's or the ad's vector of every row of a table.
 
-    Only that side's columns are looked at; they are as `check_events` has passed them.
+    The table needs that side's columns only, as `check_events` returns them.
     """
     spec, shape = model.config.spec, model.shape
     if side == "user":
