@@ -23,7 +23,7 @@ from trainer.outcome import Divergence, Outcome, Status
 from trainer.setting import Setting
 from trainer.static_shape import StaticShape
 
-BLOCK = 8192  # events between two looks at `stop`: a few milliseconds
+BLOCK = 8192  # events between two calls of `stop`: a few milliseconds
 ALIGNMENT = 64  # bytes of a cache line
 TAU = 15.0  # the paper's
 
@@ -176,21 +176,21 @@ def warm_up(job: Job, rule: Rule) -> float:
 def _train_on_no_events(job: Job, rule: Rule) -> None:
     """Call the kernels once, with arrays of the types that `train` passes."""
     shape = StaticShape(job.shape)
-    slots, tables = empty_inputs()
+    rows, tables = empty_inputs()
     click, real = np.zeros(0, np.uint8), np.zeros(0, np.float32)
     click.setflags(write=False)
     rates = Rates(1.0, 1.0, 0.5, float(job.tau), job.reference)
-    train_block(click, slots, slots, tables, shape, rates, rule, 0, 0, real, CONSTANTS)
+    train_block(click, rows, rows, tables, shape, rates, rule, 0, 0, real, CONSTANTS)
     total_loss(real, 0, CONSTANTS)
 
 
 def empty_inputs() -> tuple[EventRows, Tables]:
     """No events (read-only, as in a chunk) and no rows: arguments that only compile a kernel."""
-    whole, real = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    slots = EventRows(np.zeros(1, np.int64), whole.copy(), whole.copy(), real.copy())
-    for array in slots:
+    integers, reals = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    rows = EventRows(np.zeros(1, np.int64), integers.copy(), integers.copy(), reals.copy())
+    for array in rows:
         array.setflags(write=False)
-    return slots, Tables(real, real, real, real, np.zeros(2))
+    return rows, Tables(reals, reals, reals, reals, np.zeros(2))
 
 
 def _divergence(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:

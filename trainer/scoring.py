@@ -53,9 +53,9 @@ def warm_up_predict(shape: Shape) -> None:
     """Compile (or load) the kernel for this shape, one process at a time."""
     if shape in _warm:
         return
-    slots, tables = empty_inputs()
+    rows, tables = empty_inputs()
     with compiling():
-        predict_block(slots, slots, tables, StaticShape(shape), np.zeros(0, np.float32))
+        predict_block(rows, rows, tables, StaticShape(shape), np.zeros(0, np.float32))
     _warm.add(shape)
 
 

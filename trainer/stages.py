@@ -57,7 +57,7 @@ class SideArrays(NamedTuple):
 class SlotRange(NamedTuple):
     """The slots of one side of one event: first <= slot < stop in the scratch.
 
-    In the side's events they are `shift` further on.
+    Slot j of the scratch is slot j + shift of the side's events.
     """
 
     first: Any
@@ -66,7 +66,7 @@ class SlotRange(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What is known of the current event: of each slot (the user's first), then of the whole."""
+    """Memory for one event: numbers of each slot (the user's first), then vectors and gradients."""
 
     at: Any  # int64: the offset of the slot's row in its table
     source: Any  # int64: the offset of its feature's gradient
@@ -74,7 +74,7 @@ class Scratch(NamedTuple):
     share: Any  # the same after gradient clipping
     mu: Any
     inverse: Any  # one over the vector's length
-    penalty: Any  # its coefficient
+    penalty: Any  # the coefficient of the penalty's gradient
     square: Any  # the squared norm after the step
     where: Any  # int64: the offset of each user feature's vector in the user table
     user_vector: Any  # then the gradient of the ad's features

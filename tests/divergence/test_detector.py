@@ -1,4 +1,4 @@
-"""Norms of vectors, and which one got away."""
+"""Norms of vectors, and which one has diverged."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,7 @@ from divergence.jit import cache_dir, cache_folder, compiling, jit
 
 ROOT = Path(divergence.__file__).parent.parent
 
-# Compiles a small kernel of the project under the lock, then prints its sum and the cache folder.
+# Compiles a small kernel of the project under the lock; prints its result and the cache folder.
 COMPILE = """
 import numpy as np
 from divergence.jit import cache_dir, compiling
@@ -27,9 +27,9 @@ with compiling():
 print(repr(out.tobytes().hex()), cache_dir(), _fill.stats.cache_hits.__len__())
 """
 
-# A rule of the user's own, trained for one event; prints the kernel's hits and the first bytes.
+# Trains one event with a rule of the user's own; prints the kernel's cache hits and an entry.
 FOREIGN = """
-import numpy as np, pyarrow as pa
+import pyarrow as pa
 from mine import Mine
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
@@ -153,7 +153,7 @@ def test_a_foreign_rule_is_never_stale(tmp_path: Path) -> None:
 
 
 def test_two_processes_compile_at_once(tmp_path: Path, sources: Path) -> None:
-    """Both end well with the same bits; a third, of the same code elsewhere, finds its kernels."""
+    """Both finish with the same bits; a third, with the same code in another folder, loads them."""
 
     def start(code: Path) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Event tables in: every row of the table in trainer/events.py, and what passes untouched."""
+"""Checks of event tables: every row of the table in trainer/events.py, and tables that pass."""
 
 import datetime as dt
 from typing import Any
@@ -60,7 +60,7 @@ def test_only_the_specs_columns_are_kept() -> None:
     assert checked.table.column_names == names
 
 
-# -- columns that cannot be meant ---------------------------------------------------------------
+# -- columns that cannot be used ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["click", "timestamp", "age", "genres", "shares", "ad"])
@@ -275,7 +275,7 @@ def test_broken_rows_do_not_count_as_late() -> None:
     assert checked.reordered == 0
 
 
-# -- no rows, and tables of other makes ---------------------------------------------------------
+# -- no rows, and tables of other kinds ---------------------------------------------------------
 
 
 def test_no_rows_are_an_empty_table_and_no_chunk() -> None:

@@ -1,4 +1,4 @@
-"""First vectors: a normal draw from (seed, feature, value), and from nothing else."""
+"""Initial vectors: a normal draw from (seed, feature, value), and from nothing else."""
 
 import os
 import subprocess

@@ -169,7 +169,7 @@ def test_blocks_do_not_show(block: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_buffers_do_not_show() -> None:
-    """Used again and again, by larger and smaller instances and by diverged ones."""
+    """Used many times, by larger and smaller instances and by diverged ones."""
     buffers = Buffers()
     for seed, events in ((0, 200), (1, 500), (2, 20), (3, 200)):
         model, chunk = Model(CONFIGS[False]), some_chunk(events, seed=seed, values=3 + events // 9)

@@ -1,4 +1,4 @@
-"""What the kernel promises beside its numbers: construction, order, purity and untouched rows."""
+"""What the kernel promises besides its numbers: construction, order, purity and untouched rows."""
 
 import hashlib
 from dataclasses import replace
@@ -97,7 +97,7 @@ def test_the_papers_figure() -> None:
 def test_every_pair_shares_o_entries_and_every_feature_keeps_s(
     geometry: tuple[int, int, int, int],
 ) -> None:
-    """Whatever the order of entries: each entry of a feature's vector is met exactly once."""
+    """Each entry of a feature's vector is used exactly once, in any order."""
     k, overlap, alone, _ = geometry
     built, vectors = probe(k, overlap, alone)
     owner = {int(p): f for f, vector in enumerate(vectors) for p in vector}
