@@ -26,7 +26,7 @@ class ValueLists(NamedTuple):
 
 @jit
 def write_rows(lists: ValueLists, rows: Ints, number: int, place: Longs, slots: EventRows) -> None:
-    """Write one feature of every event to `place`, and advance it; `rows` maps a code to its row."""
+    """Write one feature of every event to `place`, and advance it; `rows` is by code."""
     listed, value = len(lists.lengths) > 0, 0
     for event in range(len(place)):
         first = place[event]
