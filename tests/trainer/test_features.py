@@ -31,7 +31,7 @@ def test_a_feature_needs_a_name() -> None:
 
 def test_only_a_multi_feature_has_weights() -> None:
     assert refusal(lambda: Feature("age", weights="w")) == (
-        "feature 'age': weights='w' needs multi: true, a single value has no weight"
+        "feature 'age': weights='w' needs multi: true, since a single value has no weight"
     )
 
 

@@ -281,10 +281,11 @@ def step_gap(world: World, before: Oracle, after: Oracle, kernel: Oracle, event:
             was, is_, got = old.theta[row], new.theta[row], side.theta[row]
             largest = float(np.max(np.abs(was)) + np.max(np.abs(is_)))
             steps = float(np.max(after.step(new.sums[row])))
-            pulled = np.max(new.sums[row] - old.sums[row])  # what the step has felt
+            pulled = np.max(new.sums[row] - old.sums[row])  # what the sum has grown by
+            penalty = penalty_of(world, old, row) * float(np.max(np.abs(was)))
             allowed = unit * largest
             allowed += steps * gradient * slope_error * (1 + world.rates.beta)
-            allowed += power * steps * float(pulled + gradient)
+            allowed += power * steps * (float(pulled) + gradient + penalty)
             error = float(np.max(np.abs(got - is_)))
             theta = max(theta, error / allowed)
             relative = max(relative, error / max(float(np.max(np.abs(is_))), 1e-30))
@@ -301,6 +302,13 @@ def step_gap(world: World, before: Oracle, after: Oracle, kernel: Oracle, event:
     room = step * (slope_error * (1 + world.rates.beta) + power) + 1e-12
     bias = abs(kernel.bias - after.bias) / room
     return Gap(theta, sums, mu, bias, relative)
+
+
+def penalty_of(world: World, side: Side, row: int) -> float:
+    """The coefficient of a vector's penalty, which may or may not be in its sum."""
+    if world.rule in DUAL:
+        return 2.0 * float(side.mu[row]) / side.theta.shape[1]
+    return float(world.holds.get("lam", 0.0))
 
 
 def near_a_jump(world: World, state: Oracle) -> bool:
