@@ -1,1 +1,1 @@
-"""What holds a latent vector, and how we tell that it got away. Of use without the rest."""
+"""Rules that keep latent vectors small, and detection of divergence. Usable on its own."""

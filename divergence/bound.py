@@ -1,7 +1,7 @@
 """The bound rho on a vector's mean square: the paper's heuristic rho0, and the search around it.
 
-The paper (section V-D) asks |<nu_u, nu_a>| <= 12, divides the norm by a parameter t between the
-two sides, and equates the bound on an ad vector's mean square with that on a user feature's.
+The paper (section V-D) requires |<nu_u, nu_a>| <= 12, splits the norm between the two sides by a
+parameter t, and sets the bound on an ad vector's mean square equal to that on a user feature's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 
 from divergence.errors import InputError
 
-LOGIT = 12.0  # sigmoid(-12) is 6e-6: no click probability lies beyond
+LOGIT = 12.0  # sigmoid(-12) is 6e-6: no click probability is lower
 VISIBLE = 1e-3  # a gain of a thousandth of the log-loss
 ERRORS = 2.0  # standard errors that a gain must exceed
 
@@ -46,7 +46,7 @@ def visible_gain(
 
     The criterion: chunk by chunk, the mean gain is more than `visible` of the mean loss *and* more
     than two standard errors of the paired differences. A series with a lost chunk (NaN or inf)
-    never gains, and everything gains on it.
+    never gains, and every other series gains on it.
     """
     first, second = np.asarray(losses, float), np.asarray(better, float)
     if not np.all(np.isfinite(second)):
@@ -65,7 +65,7 @@ def smallest_sufficient(losses: Mapping[float, Sequence[float]], visible: float 
     chunks. The largest k always suffices.
     """
     if not losses:
-        raise InputError("the search for k needs at least one k")
+        raise InputError("the search for k needs at least one value of k")
     lengths = {len(series) for series in losses.values()}
     if len(lengths) != 1 or 0 in lengths:
         raise InputError("the search for k needs the same chunks, at least one, for every k")
@@ -73,4 +73,4 @@ def smallest_sufficient(losses: Mapping[float, Sequence[float]], visible: float 
     for i, k in enumerate(ks):
         if not any(visible_gain(losses[k], losses[larger], visible) for larger in ks[i + 1 :]):
             return k
-    raise AssertionError("the largest k has none above it")
+    raise AssertionError("the largest k always suffices")

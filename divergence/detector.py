@@ -1,4 +1,4 @@
-"""Norms of latent vectors: which one got away, and how large they are."""
+"""Norms of latent vectors, and which vector has diverged."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class Norms(NamedTuple):
-    """Of each vector, the largest |entry| and the mean square. NaN where an entry is NaN."""
+    """The largest |entry| and the mean square of each vector. NaN where an entry is NaN."""
 
     inf: NDArray[np.float32]
     msqr: NDArray[np.float32]
@@ -22,8 +22,11 @@ def norms(vectors: NDArray[np.float32]) -> Norms:
     return Norms(inf, np.einsum("ij,ij->i", vectors, vectors) / np.float32(vectors.shape[1]))
 
 
-def first_offender(vectors: NDArray[np.float32], tau: float) -> int | None:
-    """The vector that is not below tau and worst: not finite before large, then the first."""
+def worst_vector(vectors: NDArray[np.float32], tau: float) -> int | None:
+    """The worst vector that is not below tau, or None: one that is not finite, else the largest.
+
+    The first one where several are equally bad.
+    """
     inf = norms(vectors).inf
     if np.all(inf < tau):
         return None

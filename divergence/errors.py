@@ -1,10 +1,10 @@
-"""The one exception that means "the user can mend this"."""
+"""The exception that means "the user can fix this"."""
 
 
 class InputError(Exception):
     """Bad input: one line that names the file or field, the rule, the value and the remedy.
 
-    Commands print it as it is and exit with 2. Anything else that escapes is a bug of ours.
+    Commands print the line and exit with 2. Any other exception that reaches the user is a bug.
     """
 
 

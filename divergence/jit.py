@@ -1,14 +1,17 @@
 """The one way this project compiles: the flags, and a disk cache that cannot go stale.
 
-numba's cache looks at the file of the function alone, so an edited helper in another file leaves
-old machine code behind; and two processes that write to it at once may mix their entries up. Here
-the cache folder is named after a hash of all sources, and `compiling` lets one process at a time
-write to it.
+numba's own cache looks at the file of the function alone, so an edited helper in another file
+leaves old machine code behind; and two processes that write to it at once may mix up their
+entries. Here a function's cache folder is named after a hash of the sources that it may call:
+those of this package, and those in the function's own folder. `compiling` lets one process at a
+time write to the cache.
 """
 
 import fcntl
 import hashlib
+import inspect
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -16,38 +19,80 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import njit
-from numba.core.caching import UserProvidedCacheLocator
+from numba import njit, types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 
-PACKAGES = ("divergence", "trainer", "orchestrator/sources/simulator")
-ROOT = Path(__file__).parent.parent
+HERE = Path(__file__).parent
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@cache
 def cache_dir() -> Path:
-    """Where compiled kernels live: one folder for each state of the sources."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    """Where compiled kernels live."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "holdfast" / f"kernels-{digest.hexdigest()[:16]}"
+    return Path(home) / "holdfast" / "kernels"
 
 
-class AnywhereLocator(UserProvidedCacheLocator):
-    """Finds kernels wherever the sources lie: code that is sent to a node is in a new folder there.
+def cache_folder(sources: Path) -> Path:
+    """Where the kernels of one source folder live: a new place for each state of the sources.
 
-    numba would look for those of this very path.
+    It does not depend on where the sources are, so code that is sent to another machine finds its
+    kernels there.
+    """
+    return cache_dir() / f"{sources.name}-{_hash_of(sources)}"
+
+
+@cache
+def _hash_of(folder: Path) -> str:
+    """A hash of this package, of the files in one folder, and of the compiler's version."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for root, pattern in ((HERE, "**/*.py"), (folder, "*.py")):
+        for path in sorted(root.glob(pattern)):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class _Locator(InTreeCacheLocator):
+    def get_cache_path(self) -> str:
+        return str(cache_folder(Path(self._py_file).parent))
+
+
+class _Entries(CompileResultCacheImpl):
+    _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012
+
+
+class KernelCache(FunctionCache):
+    """numba's cache in our folders.
+
+    Classes of other folders among the arguments, such as a rule of the user's own, have code that
+    the hash does not cover: kernels for them are compiled by every process and never cached.
     """
 
-    @classmethod
-    def get_suitable_cache_subpath(cls, py_file: str) -> str:
-        """The folder of a source file within `cache_dir`."""
-        folder = Path(py_file).parent
-        if folder.is_relative_to(ROOT):
-            return "-".join(folder.relative_to(ROOT).parts)
-        return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]
+    _impl_class = _Entries
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled function for these argument types, or None."""
+        if not self._covers(sig):
+            return None
+        return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a function that was compiled for these argument types."""
+        if self._covers(sig):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+    def _covers(self, sig: Any) -> bool:
+        own = Path(inspect.getfile(self._py_func)).parent
+        modules = [sys.modules.get(kind.__module__) for kind in _classes(sig)]
+        files = [Path(getattr(module, "__file__", None) or "unknown") for module in modules]
+        return all(file.is_relative_to(HERE) or file.parent == own for file in files)
+
+
+def _classes(arguments: Any) -> Iterator[type]:
+    """The classes of the named tuples among these argument types."""
+    for argument in arguments:
+        if isinstance(argument, types.BaseNamedTuple):
+            yield argument.instance_class  # type: ignore[attr-defined]
+        yield from _classes(getattr(argument, "types", ()))
 
 
 @contextmanager
@@ -64,21 +109,11 @@ def jit(function: F) -> F:
 
     Not `fastmath`: its nnan and ninf flags would make the detector miss what it looks for.
     """
-    return _compile(function, cache=True, nogil=True)
+    compiled: Any = njit(error_model="numpy", nogil=True)(function)
+    compiled._cache = KernelCache(function)  # type: ignore[no-untyped-call]
+    return cast(F, compiled)
 
 
 def inlined(function: F) -> F:
-    """Compile into every caller: a stage of a kernel, which has no life of its own."""
-    return _compile(function, forceinline=True)
-
-
-def _compile(function: F, **flags: bool) -> F:
-    config: Any = numba.config
-    before = config.CACHE_DIR, getattr(config, "CACHE_LOCATOR_CLASSES", "")  # old numba: not there
-    config.CACHE_DIR = str(cache_dir())
-    config.CACHE_LOCATOR_CLASSES = f"{__name__}.{AnywhereLocator.__name__}"
-    try:
-        compiled: Any = njit(error_model="numpy", **flags)  # type: ignore[call-overload]
-        return cast(F, compiled(function))
-    finally:
-        config.CACHE_DIR, config.CACHE_LOCATOR_CLASSES = before
+    """Compile into every caller: a stage of a kernel, which is never called by itself."""
+    return cast(F, njit(error_model="numpy", forceinline=True)(function))

@@ -6,7 +6,7 @@ weighted minimax fits: log2(1 + f) / f on [sqrt(1/2) - 1, sqrt(2) - 1], 2 ** r o
 
 A power comes in two halves, so that a caller can run each over a whole buffer: one loop with both
 is bound by latency and a quarter slower. Its constants come from an array, `CONSTANTS`, since the
-compiler would otherwise spend two instructions on each of them in every turn of the loop.
+compiler would otherwise spend two instructions on each of them in every iteration.
 """
 
 import numpy as np
@@ -55,7 +55,7 @@ _AT_FAST_EXP = _AT_FAST_LOG + len(_FAST_LOG) * WIDTH
 
 @inlined
 def _exponent(x):
-    """The whole e for which x / 2**e is nearest to 1."""
+    """The integer e for which x / 2**e is nearest to 1."""
     return (bits(x) - int_splat(_SQRT_HALF)) >> int_splat(i32(23))
 
 
@@ -78,8 +78,8 @@ def _scaled(mantissa, shifted):
 
 
 @inlined
-def _held(shifted, k):
-    """The exponent held to those of normal numbers: no power is zero or infinite."""
+def _limited(shifted, k):
+    """The exponent, limited to those of normal numbers: no power is zero or infinite."""
     return smaller(larger(shifted, load(k, 2 * WIDTH)), load(k, 3 * WIDTH))
 
 
@@ -108,7 +108,7 @@ def end_power(small, exponent, beta, k):
     p = fma(p, r, load(k, _AT_EXP + 2 * WIDTH))
     p = fma(p, r, load(k, _AT_EXP + WIDTH))
     p = fma(p, r, load(k, _AT_EXP))
-    return _scaled(p, _held(shifted, k))
+    return _scaled(p, _limited(shifted, k))
 
 
 @inlined
@@ -131,12 +131,12 @@ def end_fast_power(y, k):
     p = fma(p, r, load(k, _AT_FAST_EXP + 2 * WIDTH))
     p = fma(p, r, load(k, _AT_FAST_EXP + WIDTH))
     p = fma(p, r, load(k, _AT_FAST_EXP))
-    return _scaled(p, _held(shifted, k))
+    return _scaled(p, _limited(shifted, k))
 
 
 @inlined
 def exp_lanes(x):
-    """e ** x at reference accuracy, held to the range of normal numbers."""
+    """e ** x at reference accuracy, limited to the range of normal numbers."""
     y = x * splat(_LOG2_E)
     rounding = splat(f32(_ROUND))
     shifted = smaller(larger(y + rounding, splat(f32(_LOW))), splat(f32(_HIGH)))

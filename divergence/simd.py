@@ -2,9 +2,8 @@
 
 `Lanes` is LLVM's `<8 x float>`, one AVX register (or two SSE/NEON ones), and every operation here
 is one IEEE operation on each lane, so results are the same bits on every CPU (inside the kernels,
-subnormal numbers count as zero). LLVM neither
-reorders nor contracts them: what is written is what runs. Arrays are flat float32; `load` and
-`store` take an element offset, need no alignment and check no bounds.
+subnormal numbers count as zero). LLVM neither reorders nor contracts them. Arrays are flat
+float32; `load` and `store` take an element offset, need no alignment and check no bounds.
 
 Deliberately absent: masks, gathers, other widths and types. Rows are padded to a multiple of
 `WIDTH` instead, and padding lanes hold zeros.
@@ -118,7 +117,7 @@ def prefetch(typing: Any, array: Any, offset: Any) -> Any:
 
 # -- subnormal numbers --------------------------------------------------------------------------
 
-_FLUSH = {  # both what goes in and what comes out
+_FLUSH = {  # operands and results
     "x86": 0x8040,  # MXCSR: flush to zero, subnormals are zero
     "arm": 1 << 24,  # FPCR: flush to zero
 }
@@ -129,11 +128,11 @@ _CPU = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}.get(
 
 @intrinsic
 def flush_subnormals(typing: Any) -> Any:
-    """Numbers below 2^-126 are zero from here on; returns what `restore_subnormals` takes.
+    """Treat numbers below 2^-126 as zero; returns the argument for `restore_subnormals`.
 
     A CPU computes with them up to a hundred times slower, and vectors that a penalty has shrunk to
-    nothing are full of them. Of this thread only; CPUs that are neither x86 nor ARM go on as they
-    are.
+    almost nothing are full of them. This affects the current thread only, and does nothing on CPUs
+    that are neither x86 nor ARM.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -147,7 +146,7 @@ def flush_subnormals(typing: Any) -> Any:
 
 @intrinsic
 def restore_subnormals(typing: Any, word: Any) -> Any:
-    """Arithmetic is again as it was before `flush_subnormals`."""
+    """Undo `flush_subnormals`."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if _CPU is not None:
@@ -225,7 +224,7 @@ def _splat(vector: Any) -> Callable[..., Any]:
 
 
 def _tree(combine: Callable[..., Any]) -> Callable[..., Any]:
-    """Fold the lanes in a fixed order: halves onto each other until one is left."""
+    """Reduce the lanes in a fixed order: combine halves until one lane is left."""
 
     def emit(builder: Any, lanes: Any) -> Any:
         width = WIDTH

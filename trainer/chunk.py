@@ -1,7 +1,7 @@
 """A chunk: the events of one cycle, compiled once for every instance of every arm.
 
-Feature values become dense row numbers, the most frequent first, so that hot rows share the
-cache. Nothing here knows a model: arms with different models share chunks.
+Feature values become dense row numbers, the most frequent first, so that hot rows share cache
+lines. A chunk does not depend on a model: arms with different models share chunks.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from divergence.errors import InputError
 from trainer.events import column, ragged
 from trainer.features import Feature, FeatureSpec
-from trainer.kernel import Slots
-from trainer.slots import Lists, lay, merge, warm_up_slots
+from trainer.kernel import EventRows
+from trainer.value_lists import ValueLists, normalised, warm_up_value_lists, write_rows
 
 MISSING = ""
 """The value of an event that has none: null, NaN, the empty string or an empty list."""
@@ -32,7 +32,7 @@ class Keys:
     count: NDArray[np.int64]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arrays alone, which travel without a copy; the rest is made anew where needed."""
+        """The arrays alone, which are sent without a copy; cached properties are computed again."""
         return {"feature": self.feature, "value": self.value, "count": self.count}
 
     @cached_property
@@ -55,8 +55,8 @@ class Chunk:
     """The events of one cycle in order, as read-only arrays."""
 
     click: NDArray[np.uint8]
-    users: Slots
-    ads: Slots
+    users: EventRows
+    ads: EventRows
     user_keys: Keys
     ad_keys: Keys
 
@@ -72,9 +72,9 @@ class Chunk:
 
 
 class _Column(NamedTuple):
-    """One feature of all events, and the values that its codes stand for."""
+    """One feature of all events, and the values that its codes number."""
 
-    lists: Lists
+    lists: ValueLists
     values: list[str]
 
 
@@ -93,7 +93,7 @@ def compile_chunk(table: pa.Table, spec: FeatureSpec, *, labelled: bool = True) 
 
 def compile_side(
     table: pa.Table, features: tuple[Feature, ...], first: int, single: bool
-) -> tuple[Slots, Keys]:
+) -> tuple[EventRows, Keys]:
     """The features of one side, numbered from `first`; `single`: none holds several values."""
     columns = [_read_column(table, feature) for feature in features]
     counts = np.concatenate([np.bincount(c.lists.codes, minlength=len(c.values)) for c in columns])
@@ -112,11 +112,11 @@ def compile_side(
     return (_fixed_slots if single else _ragged_slots)(columns, rows), keys
 
 
-def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
+def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> EventRows:
     n, k = len(columns[0].lists.codes), len(columns)
     row = np.stack([r[c.lists.codes] for c, r in zip(columns, rows, strict=True)], axis=1)
     nothing = np.zeros(0, np.int32)
-    return Slots(
+    return EventRows(
         _frozen(np.arange(0, (n + 1) * k, k, dtype=np.int64)),
         _frozen(row.reshape(-1)),
         _frozen(nothing),
@@ -124,19 +124,19 @@ def _fixed_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots
     )
 
 
-def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slots:
-    """Lay the features of each event side by side, each with its values in their order."""
-    warm_up_slots()
+def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> EventRows:
+    """Put the features of each event side by side, each with its values in order."""
+    warm_up_value_lists()
     lengths = [c.lists.lengths for c in columns if len(c.lists.lengths)]
     events = len(lengths[0]) if lengths else len(columns[0].lists.codes)
     start = np.zeros(events + 1, np.int64)
     start[1:] = sum(lengths, start=np.int64(len(columns) - len(lengths)))
     np.cumsum(start, out=start)
     row = np.empty(start[-1], np.int32)
-    slots = Slots(start, row, np.empty_like(row), np.empty(len(row), np.float32))
+    slots = EventRows(start, row, np.empty_like(row), np.empty(len(row), np.float32))
     place = start[:-1].copy()
     for number, (one, row_of) in enumerate(zip(columns, rows, strict=True)):
-        lay(one.lists, row_of, number, place, slots)
+        write_rows(one.lists, row_of, number, place, slots)
     for array in slots:
         _frozen(array)
     return slots
@@ -145,7 +145,7 @@ def _ragged_slots(columns: list[_Column], rows: list[NDArray[np.int32]]) -> Slot
 def _read_column(table: pa.Table, feature: Feature) -> _Column:
     if not feature.multi:
         codes, values = _encode(column(table, feature.name))
-        single = Lists(codes, _frozen(np.zeros(0, np.int64)), _frozen(np.zeros(0, np.float32)))
+        single = ValueLists(codes, _frozen(np.zeros(0, np.int64)), _frozen(np.zeros(0, np.float32)))
         return _Column(single, values)
     lengths, flat, weights = ragged(table, feature)
     codes, values = _encode(flat)
@@ -160,9 +160,9 @@ def _mean_of(
     lengths: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> _Column:
-    """Values listed twice count once with both weights; weights of an event sum to 1.
+    """Values listed twice count once with both weights; the weights of an event sum to 1.
 
-    An event whose list is empty or weighs nothing has the missing value.
+    An event has the missing value if its list is empty or its weights sum to 0.
     """
     if not len(weights) == len(codes) == lengths.sum():
         raise ValueError(f"{len(codes)} values, but {len(weights)} weights in all lists")
@@ -170,16 +170,16 @@ def _mean_of(
         weights = weights * 2.0**-100
     known = MISSING in values
     missing = values.index(MISSING) if known else len(values)
-    warm_up_slots()
-    merged = merge(codes, _frozen(lengths), _frozen(weights), len(values), missing)
-    lists = Lists(_frozen(merged[0]), _frozen(merged[1]), _frozen(merged[2]))
+    warm_up_value_lists()
+    merged = normalised(codes, _frozen(lengths), _frozen(weights), len(values), missing)
+    lists = ValueLists(_frozen(merged[0]), _frozen(merged[1]), _frozen(merged[2]))
     if not known and lists.codes.max(initial=-1) == missing:
         values = [*values, MISSING]
     return _Column(lists, values)
 
 
 def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
-    """Values by number, and as strings; whole floats read as integers, so 30.0 is 30."""
+    """The number of each value, and the values as strings; a float like 30.0 becomes 30."""
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     codes = array.indices
@@ -198,13 +198,13 @@ def _encode(array: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
 
 
 def _text(number: float | None, text: str | None) -> str | None:
-    """A float as the integer that it is, though Arrow writes 1e+10; NaN as null."""
+    """A float without a fraction as an integer, where Arrow writes 1e+10; NaN as null."""
     if number is None or np.isnan(number):
         return None
     return str(int(number)) if number.is_integer() and abs(number) < 2**63 else text
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Read-only: kernels are compiled once for all arrays, whoever made them."""
+    """Make it read-only, as arrays from Ray are: one compilation of a kernel serves both."""
     array.setflags(write=False)
     return array

@@ -1,8 +1,8 @@
-"""Event tables in: what is wrong with them is found here, before anything is trained.
+"""Checks of event tables: every fault is found here, before training.
 
-| what is wrong | answer |
+| fault | result |
 |---|---|
-| a column is missing, or of a type that cannot be meant | `InputError`, one line |
+| a column is missing, or has a type that cannot be used | `InputError`, one line |
 | the label is null or not 0/1 | the row is set aside |
 | a weight is null, NaN, infinite or negative; weights and values differ in number | set aside |
 | the timestamp is null or not finite | the row is set aside |
@@ -30,8 +30,8 @@ from trainer.features import Feature, FeatureSpec
 class CheckedEvents:
     """`table`: the good rows in time order, with the spec's columns only (label as uint8).
 
-    `set_aside`: the broken rows as they came, with a `reason` column. `reordered`: how many good
-    rows came after a row with a later timestamp.
+    `set_aside`: the broken rows, unchanged, with a `reason` column. `reordered`: how many good rows
+    came after a row with a later timestamp.
     """
 
     table: pa.Table
@@ -43,7 +43,7 @@ Fault = tuple[NDArray[np.bool_], str]
 
 
 class Ragged(NamedTuple):
-    """A multi-valued column: how many values each row has, all values in a row, their weights."""
+    """A multi-valued column: the number of values of each row, all values, and their weights."""
 
     lengths: NDArray[np.int64]
     values: pa.Array
@@ -62,7 +62,7 @@ def as_table(events: pa.Table | pd.DataFrame) -> pa.Table:
 
 
 def check_events(events: pa.Table | pd.DataFrame, spec: FeatureSpec) -> CheckedEvents:
-    """Sort the good rows from the broken ones; raise `InputError` where the table is no use."""
+    """Separate good rows from broken ones; raise `InputError` if the table cannot be used."""
     table = as_table(events)
     check_columns(table, spec)
     fault = np.zeros(len(table), dtype=np.intp)  # the first fault stays; 0 is none
@@ -75,7 +75,7 @@ def check_events(events: pa.Table | pd.DataFrame, spec: FeatureSpec) -> CheckedE
     reason_of = pa.array([reasons[i] for i in fault[broken]], pa.string())
     set_aside = table.filter(pa.array(broken)).append_column("reason", reason_of)
     good = table if not broken.any() else table.filter(pa.array(~broken))
-    good, reordered = _in_time_order(_chosen(good, spec), spec)
+    good, reordered = _in_time_order(_selected(good, spec), spec)
     return CheckedEvents(good, set_aside, reordered)
 
 
@@ -98,20 +98,20 @@ def column(table: pa.Table, name: str) -> pa.Array:
 
 
 def check_columns(table: pa.Table, spec: FeatureSpec, *, label: bool = True) -> None:
-    """Raise `InputError` for a missing column or one whose type cannot be meant."""
-    beside = [spec.label] + ([spec.timestamp] if spec.timestamp is not None else [])
-    check_side(table, spec.features, beside if label else [])
+    """Raise `InputError` for a missing column or one whose type cannot be used."""
+    others = [spec.label] + ([spec.timestamp] if spec.timestamp is not None else [])
+    check_side(table, spec.features, others if label else [])
     if label:
         _check_type(table, spec.label, _is_number, "numbers 0 and 1 (or booleans)")
         if spec.timestamp is not None:
             _check_type(table, spec.timestamp, _is_time, "timestamps, dates or numbers")
 
 
-def check_side(table: pa.Table, features: Sequence[Feature], beside: Sequence[str] = ()) -> None:
-    """The same for some features alone, and columns `beside` them that must be there."""
+def check_side(table: pa.Table, features: Sequence[Feature], others: Sequence[str] = ()) -> None:
+    """The same for some features, and for the `others`: columns that must exist."""
     needed = [f.name for f in features]
     needed += [f.weights for f in features if f.weights is not None]
-    needed += beside
+    needed += others
     missing = [name for name in needed if name not in table.column_names]
     if missing:
         raise InputError(
@@ -127,15 +127,15 @@ def check_side(table: pa.Table, features: Sequence[Feature], beside: Sequence[st
 
 def _check_feature_type(table: pa.Table, feature: Feature) -> None:
     if not feature.multi:
-        _check_type(table, feature.name, _is_value, "single values; is it multi: true?")
+        _check_type(table, feature.name, _is_value, "single values (for lists, set multi: true)")
         return
     _check_type(table, feature.name, _is_values, "lists of values, maps, or lists of structs")
     if feature.weights is not None:
         _check_type(table, feature.weights, _is_number_list, "lists of numbers")
-        if _carries_weights(table.schema.field(feature.name).type):
+        if _contains_weights(table.schema.field(feature.name).type):
             raise InputError(
-                f"column {feature.name!r} carries its own weights, so weights: "
-                f"{feature.weights!r} must not be given"
+                f"column {feature.name!r} already contains weights, so remove weights: "
+                f"{feature.weights!r} from the feature"
             )
 
 
@@ -148,7 +148,7 @@ def _check_type(
 
 
 def _faults(table: pa.Table, spec: FeatureSpec) -> Iterator[Fault]:
-    """Pairs of (rows with a fault, what it is), worst first."""
+    """Pairs of (rows with a fault, the reason), most serious first."""
     label = column(table, spec.label)
     clicks = _numbers(label, spec.label)
     yield pc.is_null(label).to_numpy(zero_copy_only=False), f"{spec.label} is null"
@@ -164,7 +164,7 @@ def _faults(table: pa.Table, spec: FeatureSpec) -> Iterator[Fault]:
 
 
 def weight_faults(table: pa.Table, feature: Feature) -> Iterator[Fault]:
-    """What is wrong with the weights of a feature: pairs of (rows, what it is)."""
+    """The faults in the weights of a feature: pairs of (rows, the reason)."""
     if not feature.multi:
         return
     name = feature.weights or feature.name
@@ -187,7 +187,7 @@ def weight_faults(table: pa.Table, feature: Feature) -> Iterator[Fault]:
         yield rows, f"a weight in {name} {reason}"
 
 
-def _chosen(table: pa.Table, spec: FeatureSpec) -> pa.Table:
+def _selected(table: pa.Table, spec: FeatureSpec) -> pa.Table:
     label = pa.array(_numbers(column(table, spec.label), spec.label).astype(np.uint8))
     names = [spec.timestamp] if spec.timestamp is not None else []
     for feature in spec.features:
@@ -255,7 +255,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind))
 
 
-def _carries_weights(kind: pa.DataType) -> bool:
+def _contains_weights(kind: pa.DataType) -> bool:
     if pa.types.is_map(kind):
         return _is_value(kind.key_type) and _is_number(kind.item_type)
     return (
@@ -268,7 +268,7 @@ def _carries_weights(kind: pa.DataType) -> bool:
 
 
 def _is_values(kind: pa.DataType) -> bool:
-    return _carries_weights(kind) or (_is_list(kind) and _is_value(kind.value_type))
+    return _contains_weights(kind) or (_is_list(kind) and _is_value(kind.value_type))
 
 
 def _is_number_list(kind: pa.DataType) -> bool:

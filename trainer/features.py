@@ -7,9 +7,9 @@ from divergence.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature: a column, whose every value has a latent vector of its own.
+    """One feature: a column. Each of its values has a latent vector.
 
-    A `multi` feature holds several values an event; its vector is their weighted mean. Weights
+    A `multi` feature has several values per event; its vector is their weighted mean. Weights
     come from a `list` column named by `weights`, or with the values (a map, or a list of structs
     of value and weight), or are equal.
     """
@@ -19,13 +19,13 @@ class Feature:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a spec that cannot be meant."""
+        """Refuse an invalid feature."""
         if not self.name:
-            raise InputError("feature name must not be empty")
+            raise InputError("a feature's name must not be empty")
         if self.weights is not None and not self.multi:
             raise InputError(
                 f"feature {self.name!r}: weights={self.weights!r} needs multi: true, "
-                "a single value has no weight"
+                "since a single value has no weight"
             )
 
 
@@ -39,7 +39,7 @@ class FeatureSpec:
     timestamp: str | None = "timestamp"
 
     def __post_init__(self) -> None:
-        """Refuse empty sides and columns that play two roles."""
+        """Refuse a side without features, and a column that is used twice."""
         for side, features in (("user", self.user), ("ad", self.ad)):
             if not features:
                 raise InputError(f"features.{side} must name at least one feature, but is empty")
@@ -48,7 +48,7 @@ class FeatureSpec:
         roles += [self.label] + ([self.timestamp] if self.timestamp is not None else [])
         twice = sorted({name for name in roles if roles.count(name) > 1})
         if twice:
-            raise InputError(f"column {twice[0]!r} plays more than one role in the features")
+            raise InputError(f"column {twice[0]!r} is used more than once in the features")
 
     @property
     def features(self) -> tuple[Feature, ...]:

@@ -14,7 +14,7 @@ PARTS = 3  # of a row: values, sums, low parts of the sums
 
 
 class Shape(NamedTuple):
-    """What a kernel knows of a model. Slots are 0 where an event may have any number of them."""
+    """What a kernel knows of a model. Slots are 0 where events differ in their number of slots."""
 
     features: int  # K
     overlap: int  # o
@@ -28,7 +28,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(spec: FeatureSpec, overlap: int, alone: int) -> Shape:
-    """The shape of a model of these features; refuses one without any entry."""
+    """The shape of a model with these features; `InputError` if its vectors have no entries."""
     k = len(spec.user)
     if overlap < 0 or alone < 0:
         raise InputError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divergence.detector import first_offender, norms
+from divergence.detector import norms, worst_vector
 from divergence.errors import InputError
 from divergence.jit import compiling
 from divergence.lanemath import CONSTANTS
@@ -16,14 +16,14 @@ from divergence.rules import Rule
 from divergence.simd import padded
 from trainer.chunk import Chunk
 from trainer.features import FeatureSpec
-from trainer.fixed import FixedShape
 from trainer.geometry import Shape
-from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
 from trainer.model import vectors_of
 from trainer.outcome import Divergence, Outcome, Status
 from trainer.setting import Setting
+from trainer.static_shape import StaticShape
 
-BLOCK = 8192  # events between two looks at `stop`: a few milliseconds
+BLOCK = 8192  # events between two calls of `stop`: a few milliseconds
 ALIGNMENT = 64  # bytes of a cache line
 TAU = 15.0  # the paper's
 
@@ -39,21 +39,21 @@ class Job:
 
 
 class Buffers:
-    """Room for an instance's tables, kept from one instance to the next.
+    """Memory for an instance's tables, used again by the next instance.
 
-    Fresh memory costs more than the copy into it: the system hands it out page by page.
+    New memory costs more than the copy into it: the system maps it page by page.
     """
 
     def __init__(self) -> None:
-        """Empty; grows with the working sets it meets."""
-        self._room: dict[str, NDArray[np.uint8]] = {}
+        """Empty; grows with the working sets."""
+        self._memory: dict[str, NDArray[np.uint8]] = {}
 
     def copy_of(self, tables: Tables) -> Tables:
         """A writable copy, each array aligned to a cache line. The last copy is overwritten."""
         return Tables(*(self._copy(n, a) for n, a in zip(Tables._fields, tables, strict=True)))
 
     def margins(self, events: int) -> NDArray[np.float32]:
-        """Room for one margin an event, padded as `total_loss` wants it."""
+        """Memory for one margin per event, padded as `total_loss` needs it."""
         margin = self._take("margin", padded(events), np.dtype(np.float32))
         margin[events:] = -1e30
         return margin
@@ -65,16 +65,16 @@ class Buffers:
 
     def _take(self, name: str, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         size = length * dtype.itemsize
-        room = self._room.get(name)
-        if room is None or len(room) < size + ALIGNMENT:
-            room = self._room[name] = np.zeros(size * 5 // 4 + ALIGNMENT, np.uint8)
-        first = -room.ctypes.data % ALIGNMENT
-        return room[first : first + size].view(dtype)
+        memory = self._memory.get(name)
+        if memory is None or len(memory) < size + ALIGNMENT:
+            memory = self._memory[name] = np.zeros(size * 5 // 4 + ALIGNMENT, np.uint8)
+        first = -memory.ctypes.data % ALIGNMENT
+        return memory[first : first + size].view(dtype)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """An outcome, and the rows as training left them (those of the abort, if it diverged)."""
+    """An outcome, and the rows after training (after the diverging step, if it diverged)."""
 
     outcome: Outcome
     tables: Tables
@@ -91,9 +91,9 @@ def train(
     buffers: Buffers | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Trained:
-    """Train one instance; `stop` is asked every few milliseconds and makes it late.
+    """Train one instance. It ends as late if `stop`, called every few milliseconds, returns True.
 
-    The tables of the result live in `buffers`, until they are used for the next instance.
+    The tables of the result are in `buffers`: training the next instance overwrites them.
     """
     check_setting(setting, job.tau)
     buffers = buffers or Buffers()
@@ -102,7 +102,7 @@ def train(
     warm_up(job, rule)
     begin = time.perf_counter()
     tables, margin = buffers.copy_of(start), buffers.margins(len(chunk))
-    shape = FixedShape(job.shape)
+    shape = StaticShape(job.shape)
     done, bad, status = 0, -1, Status.RETAINED
     while done < len(chunk) and bad < 0:
         if stop is not None and stop():
@@ -128,7 +128,7 @@ def train(
     seconds = time.perf_counter() - begin
     divergence = None
     if bad >= 0:
-        status, divergence = Status.DIVERGED, _find(job, chunk, tables, bad)
+        status, divergence = Status.DIVERGED, _divergence(job, chunk, tables, bad)
     outcome = Outcome(
         instance,
         setting,
@@ -143,7 +143,7 @@ def train(
 
 
 def check_setting(setting: Setting, tau: float) -> None:
-    """Raise `InputError` for step sizes that have no meaning."""
+    """Raise `InputError` for an invalid step size or threshold."""
     rules = (
         ("eta0", setting.eta0, setting.eta0 > 0, "> 0"),
         ("alpha", setting.alpha, setting.alpha > 0, "> 0"),
@@ -168,33 +168,33 @@ def warm_up(job: Job, rule: Rule) -> float:
         return 0.0
     begin = time.perf_counter()
     with compiling():
-        _train_on_nothing(job, rule)
+        _train_on_no_events(job, rule)
     _warm.add(key)
     return time.perf_counter() - begin
 
 
-def _train_on_nothing(job: Job, rule: Rule) -> None:
-    """Call the kernels once, with arrays of the types that `train` gives them."""
-    shape = FixedShape(job.shape)
-    slots, tables = nothing()
+def _train_on_no_events(job: Job, rule: Rule) -> None:
+    """Call the kernels once, with arrays of the types that `train` passes."""
+    shape = StaticShape(job.shape)
+    rows, tables = empty_inputs()
     click, real = np.zeros(0, np.uint8), np.zeros(0, np.float32)
     click.setflags(write=False)
     rates = Rates(1.0, 1.0, 0.5, float(job.tau), job.reference)
-    train_block(click, slots, slots, tables, shape, rates, rule, 0, 0, real, CONSTANTS)
+    train_block(click, rows, rows, tables, shape, rates, rule, 0, 0, real, CONSTANTS)
     total_loss(real, 0, CONSTANTS)
 
 
-def nothing() -> tuple[Slots, Tables]:
-    """No events (read-only, as in a chunk) and no rows, to call kernels with."""
-    whole, real = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    slots = Slots(np.zeros(1, np.int64), whole.copy(), whole.copy(), real.copy())
-    for array in slots:
+def empty_inputs() -> tuple[EventRows, Tables]:
+    """No events (read-only, as in a chunk) and no rows: arguments that only compile a kernel."""
+    integers, reals = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    rows = EventRows(np.zeros(1, np.int64), integers.copy(), integers.copy(), reals.copy())
+    for array in rows:
         array.setflags(write=False)
-    return slots, Tables(real, real, real, real, np.zeros(2))
+    return rows, Tables(reals, reals, reals, reals, np.zeros(2))
 
 
-def _find(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:
-    """The worst vector among those that the event has touched."""
+def _divergence(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:
+    """The worst vector among those that the event updated."""
     worst, largest = ("bias", "", float(abs(tables.bias[0]))), -1.0
     users, ads = vectors_of(tables, job.shape)
     for slots, keys, vectors in (
@@ -202,7 +202,7 @@ def _find(job: Job, chunk: Chunk, tables: Tables, event: int) -> Divergence:
         (chunk.ads, chunk.ad_keys, ads),
     ):
         touched = slots.row[slots.start[event] : slots.start[event + 1]]
-        at = first_offender(vectors[touched], job.tau)
+        at = worst_vector(vectors[touched], job.tau)
         if at is not None:
             row = int(touched[at])
             norm = float(norms(vectors[row : row + 1]).inf[0])

@@ -1,7 +1,7 @@
 """The model: every vector that is alive, keyed by (feature, value).
 
-Rows live in growing arrays; a dictionary per feature finds them. What a cycle costs follows the
-values that its chunk touches, never the size of the model.
+Rows are in arrays that grow; a dictionary finds them. The cost of a cycle depends on the values in
+its chunk, not on the size of the model.
 """
 
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from divergence.detector import norms
 from divergence.simd import padded
 from trainer.chunk import Chunk, Keys
-from trainer.draw import first_vectors
 from trainer.features import FeatureSpec
 from trainer.geometry import PARTS, Shape, shape_of
+from trainer.initial_vectors import initial_vectors
 from trainer.kernel import Tables
 
 Key = tuple[int, str]
@@ -25,7 +25,7 @@ Key = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """What a model is made of. Two models with equal configs can stand in for each other."""
+    """The structure of a model. Models with equal configs can replace each other."""
 
     spec: FeatureSpec
     overlap: int
@@ -40,7 +40,7 @@ class ModelConfig:
 
 
 class Side:
-    """The rows of the user features or of the ad features, with all that belongs to a vector."""
+    """The rows of the user features or of the ad features, with all data of each vector."""
 
     def __init__(self, width: int):
         """No rows, of vectors padded to `width`."""
@@ -53,8 +53,8 @@ class Side:
         self.keys: list[Key | None] = []
         self.index: dict[Key, int] = {}
         self.free: list[int] = []
-        self.last: dict[int, list[NDArray[np.int64]]] = {}  # rows by a cycle that saw them
-        self.noted = 0  # rows in `last`, those seen again later included
+        self.rows_of_cycle: dict[int, list[NDArray[np.int64]]] = {}  # that were seen in it
+        self.listed = 0  # rows in `rows_of_cycle`, also those that were seen again later
 
     def __len__(self) -> int:
         """How many vectors are alive."""
@@ -102,32 +102,32 @@ class Side:
         self.inf[at], self.msqr[at] = norms(rows[:, 0, :length])
 
     def touch(self, rows: NDArray[np.int64], cycle: int) -> None:
-        """These rows are seen in this cycle."""
+        """Mark these rows as seen in this cycle."""
         self.seen[rows] = cycle
-        self.last.setdefault(cycle, []).append(rows)
-        self.noted += len(rows)
-        if self.noted > 8 * len(self.keys) + 1024:  # mostly notes that later cycles have overtaken
+        self.rows_of_cycle.setdefault(cycle, []).append(rows)
+        self.listed += len(rows)
+        if self.listed > 8 * len(self.keys) + 1024:  # most were seen again later
             alive = self.alive()
             self.touch_each(alive, self.seen[alive])
 
     def touch_each(self, rows: NDArray[np.int64], seen: NDArray[np.int32]) -> None:
-        """Each of these rows, all that count, is seen in its own cycle."""
+        """Mark each of these rows, which are all rows in use, as last seen in its own cycle."""
         self.seen[rows] = seen
         order = np.argsort(seen, kind="stable")
         cycles, first = np.unique(seen[order], return_index=True)
         groups = np.split(rows[order], first)[1:]  # none where there are no rows
-        self.last = {int(c): [group] for c, group in zip(cycles, groups, strict=True)}
-        self.noted = len(rows)
+        self.rows_of_cycle = {int(c): [group] for c, group in zip(cycles, groups, strict=True)}
+        self.listed = len(rows)
 
     def unseen_since(self, cycle: int) -> list[Key]:
         """The keys of the rows last seen in this cycle or before."""
         stale: list[Key] = []
-        for seen in [c for c in self.last if c <= cycle]:
-            for rows in self.last.pop(seen):
-                self.noted -= len(rows)
+        for seen in [c for c in self.rows_of_cycle if c <= cycle]:
+            for rows in self.rows_of_cycle.pop(seen):
+                self.listed -= len(rows)
                 now = rows[self.seen[rows] == seen]
                 stale += [key for row in now.tolist() if (key := self.keys[row]) is not None]
-        return list(dict.fromkeys(stale))  # a cycle may have been noted twice
+        return list(dict.fromkeys(stale))  # a row may be listed twice
 
     def _grow(self, needed: int) -> None:
         if needed <= len(self.mu):
@@ -142,7 +142,7 @@ class Side:
 
 @dataclass(frozen=True)
 class WorkingSet:
-    """The rows that a chunk touches, in the chunk's order, gathered from one model.
+    """The rows that a chunk touches, in the chunk's order, from one model.
 
     `user_rows` and `ad_rows` say where in the model they are, -1 for values it has not seen.
     """
@@ -166,7 +166,7 @@ def vectors_of(tables: Tables, shape: Shape) -> tuple[NDArray[np.float32], NDArr
 
 @dataclass(frozen=True)
 class Changes:
-    """What a cycle did to a model: the rows it wrote, and the keys it dropped."""
+    """What a cycle changed in a model: the rows it wrote, and the keys it dropped."""
 
     since: int
     """The cycle of the model before."""
@@ -200,7 +200,7 @@ class Model:
     ) -> WorkingSet:
         """The working set of a chunk; the model itself does not change.
 
-        New values get their first vector and `mu0`. AdaGrad's sums are multiplied by
+        New values get their initial vector and `mu0`. AdaGrad's sums are multiplied by
         `sums_kept` for every cycle since a row was last seen (1 keeps them, 0 resets them).
         """
         user, user_rows = self._gather_side(self.user, chunk.user_keys, cycle, mu0, sums_kept)
@@ -215,12 +215,12 @@ class Model:
         return WorkingSet(tables, user_rows, ad_rows)
 
     def vectors(self, side: Side, keys: Keys) -> NDArray[np.float32]:
-        """float32 [keys, length]: the vectors of one side's keys, new ones as first drawn."""
+        """float32 [keys, length]: the vectors of one side's keys, initial ones for new keys."""
         (rows, _), _ = self._gather_side(side, keys, self.cycle, 0.0, 1.0)
         return rows[:, 0, : self.shape.user if side is self.user else self.shape.ad]
 
     def scatter(self, chunk: Chunk, cycle: int, before: WorkingSet, trained: Tables) -> Changes:
-        """Take over an instance's rows after it has trained on the whole chunk."""
+        """Write an instance's rows into the model, after it has trained on the complete chunk."""
         changed, since = [], self.cycle
         user, ad = rows_of(trained, self.shape)
         for side, keys, rows, found, mu, length in (
@@ -245,7 +245,7 @@ class Model:
         return tuple(stale)
 
     def set_mu(self, mu: float) -> None:
-        """Begin anew with the multiplier of every vector."""
+        """Reset the multiplier of every vector."""
         for side in (self.user, self.ad):
             side.mu[:] = mu
 
@@ -261,7 +261,7 @@ class Model:
         at = side.find(keys)
         old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
         if len(old):
-            rows, mu = side.rows[at], side.mu[at]  # of a new one, whatever stands last
+            rows, mu = side.rows[at], side.mu[at]  # the rows of new keys are overwritten below
             rows[new], mu[new] = 0.0, mu0
         else:
             rows = np.zeros((len(at), *side.rows.shape[1:]), np.float32)
@@ -275,6 +275,6 @@ class Model:
             mine = new[keys.feature[new] == number]
             if len(mine):
                 values = [keys.values[i] for i in mine]
-                first = first_vectors(config.seed, feature.name, values, length, config.init_std)
+                first = initial_vectors(config.seed, feature.name, values, length, config.init_std)
                 rows[mine, 0, :length] = first
         return (rows, mu), at

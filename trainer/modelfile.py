@@ -1,9 +1,9 @@
-"""Models as files: safetensors with a manifest, data and never code.
+"""Models as files: safetensors with a manifest. A file holds data, never code.
 
 A *full* file holds every vector. A *delta* holds the vectors that one cycle changed and the keys
 of those it dropped; a full file and its deltas, in order, give the same bits as the latest full
-one. The manifest has a checksum over itself and every tensor, so that a file that was cut short,
-altered, or made by something else is refused.
+one. The manifest has a checksum over itself and every tensor: a file that was cut short, altered
+or written by another program is refused.
 """
 
 import hashlib
@@ -34,11 +34,11 @@ def save_model(model: Model) -> bytes:
     tensors: Tensors = {"bias": model.bias}
     for name, side, length in _sides(model):
         tensors |= _rows(name, side, side.alive(), length)
-    return _seal(tensors, _manifest(model, "full"))
+    return _file_bytes(tensors, _manifest(model, "full"))
 
 
 def save_delta(model: Model, changes: Changes) -> bytes:
-    """The file of what one cycle changed, to be applied to the model before it."""
+    """A delta file: what one cycle changed, to apply to the model before that cycle."""
     tensors: Tensors = {"bias": model.bias}
     for (name, side, length), rows in zip(
         _sides(model), (changes.user_rows, changes.ad_rows), strict=True
@@ -46,30 +46,31 @@ def save_delta(model: Model, changes: Changes) -> bytes:
         alive = rows[[side.keys[row] is not None for row in rows]]
         tensors |= _rows(name, side, alive, length)
     tensors |= _keys("dropped", list(changes.dropped))
-    return _seal(tensors, _manifest(model, "delta") | {"since": changes.since})
+    return _file_bytes(tensors, _manifest(model, "delta") | {"since": changes.since})
 
 
 def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Model:
-    """The model of a full file called `name`; refused where it does not fit `config`."""
-    manifest, tensors = _open(data, name, "full")
+    """The model of a full file called `name`; `InputError` if it does not fit `config`."""
+    manifest, tensors = _read(data, name, "full")
     found = _config(manifest)
     if config is not None:
         _check_fit(found, config, name)
     model = Model(config or found)
-    _take(model, manifest, tensors)
+    _load_rows(model, manifest, tensors)
     return model
 
 
 def apply_delta(model: Model, data: bytes, name: str) -> None:
-    """Bring a model to the state after the delta's cycle."""
-    manifest, tensors = _open(data, name, "delta")
+    """Apply a delta: the model is then as after the delta's cycle."""
+    manifest, tensors = _read(data, name, "delta")
     _check_fit(_config(manifest), model.config, name)
     if manifest["since"] != model.cycle:
         raise InputError(
-            f"{name} goes on from cycle {manifest['since']}, but the model is of {model.cycle}"
+            f"{name} applies to a model of cycle {manifest['since']}, "
+            f"but this model is of cycle {model.cycle}"
         )
     dropped = _read_keys("dropped", tensors)
-    _take(model, manifest, tensors)
+    _load_rows(model, manifest, tensors)
     model.drop(dropped)
 
 
@@ -111,9 +112,9 @@ def _manifest(model: Model, kind: str) -> dict[str, Any]:
     }
 
 
-def _seal(tensors: Tensors, manifest: dict[str, Any]) -> bytes:
-    sealed = manifest | {"sha256": _checksum(tensors, manifest)}
-    return bytes(save(tensors, {MANIFEST: json.dumps(sealed, sort_keys=True)}))
+def _file_bytes(tensors: Tensors, manifest: dict[str, Any]) -> bytes:
+    checked = manifest | {"sha256": _checksum(tensors, manifest)}
+    return bytes(save(tensors, {MANIFEST: json.dumps(checked, sort_keys=True)}))
 
 
 def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
@@ -130,7 +131,7 @@ def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
 _DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
 
 
-def _open(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
+def _read(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
     try:
         parts = deserialize(data)  # type: ignore[no-untyped-call]
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
@@ -187,8 +188,8 @@ def _read_keys(name: str, tensors: Tensors) -> list[Key]:
     return list(zip(tensors[f"{name}.feature"].tolist(), values, strict=True))
 
 
-def _take(model: Model, manifest: dict[str, Any], tensors: Tensors) -> None:
-    """Write the file's rows into the model, those it does not know yet in the file's order."""
+def _load_rows(model: Model, manifest: dict[str, Any], tensors: Tensors) -> None:
+    """Write the file's rows into the model; rows new to the model are added in the file's order."""
     for name, side, length in _sides(model):
         keys = _read_keys(name, tensors)
         side.insert(key for key in keys if key not in side.index)

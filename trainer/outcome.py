@@ -1,4 +1,4 @@
-"""What became of one instance."""
+"""The outcome of one training instance."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,18 +10,18 @@ class Status(StrEnum):
     """How an instance ended."""
 
     RETAINED = "retained"
-    """It trained on the whole chunk and every vector stayed below tau."""
+    """It trained on the complete chunk, and every vector stayed below tau."""
     DIVERGED = "diverged"
-    """A vector reached tau, or was no longer finite; training stopped there."""
+    """A vector reached tau or was not finite; training stopped there."""
     FAILED = "failed"
-    """Its process died, hung or raised, in every try."""
+    """Its process died, hung or raised an exception in every try."""
     LATE = "late"
-    """The cycle's deadline came first."""
+    """It had not finished at the cycle's deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first vector that got away, and the event (its index in the chunk) that did it.
+    """The first vector that diverged, and the event (its index in the chunk) at which it did.
 
     `norm` is the vector's largest |entry|, possibly inf or NaN.
     """
@@ -34,10 +34,10 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One instance of a cycle: what it was given and what came of it.
+    """One instance of a cycle: its setting and its result.
 
     `logloss` is progressive, over the `events_done` events (NaN where there are none). `reason`
-    says in one line why an instance is lost. `tries` counts the attempts, the last included.
+    says in one line why an instance was lost. `tries` counts all attempts.
     """
 
     instance: int

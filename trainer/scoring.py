@@ -1,8 +1,8 @@
-"""Predictions from a model that stays as it is.
+"""Predictions of a model. Scoring does not change the model.
 
-A value that the model has not seen gets the vector that training would give it on first sight,
-drawn from (seed, feature, value): a score is exactly what the trainer would predict before it
-learns from the event.
+A value that the model has not seen gets the initial vector that training would give it, drawn from
+(seed, feature, value): a score is exactly what the trainer would predict before it trains on the
+event.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ from divergence.errors import InputError
 from divergence.jit import compiling
 from trainer.chunk import Chunk, compile_chunk
 from trainer.events import as_table, check_columns, weight_faults
-from trainer.fixed import FixedShape
 from trainer.geometry import Shape
-from trainer.instance import Buffers, nothing
+from trainer.instance import Buffers, empty_inputs
 from trainer.kernel import Tables, predict_block
 from trainer.model import Model
+from trainer.static_shape import StaticShape
 
 _warm: set[Shape] = set()
 
@@ -45,7 +45,7 @@ def predict(
     warm_up_predict(shape)
     logits = np.empty(len(chunk), np.float32)
     own = (buffers or Buffers()).copy_of(tables)
-    predict_block(chunk.users, chunk.ads, own, FixedShape(shape), logits)
+    predict_block(chunk.users, chunk.ads, own, StaticShape(shape), logits)
     return logits
 
 
@@ -53,9 +53,9 @@ def warm_up_predict(shape: Shape) -> None:
     """Compile (or load) the kernel for this shape, one process at a time."""
     if shape in _warm:
         return
-    slots, tables = nothing()
+    rows, tables = empty_inputs()
     with compiling():
-        predict_block(slots, slots, tables, FixedShape(shape), np.zeros(0, np.float32))
+        predict_block(rows, rows, tables, StaticShape(shape), np.zeros(0, np.float32))
     _warm.add(shape)
 
 

@@ -1,11 +1,11 @@
-"""A setting: the hyper-parameters that tell one instance from another."""
+"""A setting: the hyper-parameters in which instances differ."""
 
 from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Step size eta0 / (alpha + (Σ|g|)^beta), and what the arm's rule is tuned by.
+    """Step size eta0 / (alpha + (Σ|g|)^beta), and the tuned parameters of the arm's rule.
 
     `rho`, `lam` and `dual_step` are None where the rule has no such parameter.
     """

@@ -1,4 +1,4 @@
-"""One setting kept for many cycles, with its own line of models: no tuner around it."""
+"""Train one model with one setting for many cycles, without a tuner."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ def sustain(
     sums_kept: float = 1.0,
     expire_after: int | None = None,
 ) -> list[Outcome]:
-    """Train the model on one chunk after the other; a diverged cycle leaves it as it was."""
+    """Train the model on one chunk after another; a cycle that diverges does not change it."""
     outcomes, buffers = [], Buffers()
     for cycle, chunk in enumerate(chunks, model.cycle + 1):
         start = model.gather(chunk, cycle, mu0=getattr(rule, "mu0", 0.0), sums_kept=sums_kept)

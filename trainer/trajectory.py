@@ -1,4 +1,4 @@
-"""One instance, event by event: how its vectors grew, and how a divergence began and spread."""
+"""One instance, event by event: how its vectors grow, and how a divergence starts and spreads."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from divergence.detector import norms
 from divergence.lanemath import CONSTANTS
 from divergence.rules import Rule
 from trainer.chunk import Chunk, Keys
-from trainer.fixed import FixedShape
 from trainer.instance import Buffers, Job, train
-from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
 from trainer.model import vectors_of
 from trainer.outcome import Outcome
 from trainer.setting import Setting
+from trainer.static_shape import StaticShape
 
 LEVELS = (0.125, 0.25, 0.5, 0.75, 1.0)
-"""Of tau: what a vector's largest |entry| is watched for."""
+"""Fractions of tau: a `Crossing` is recorded when a vector's largest |entry| reaches one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The first event that brought a vector to a fraction of tau; -1: it began there."""
+    """The first event after which a vector was at a fraction of tau; -1: it was so at the start."""
 
     level: float
     event: int
@@ -42,7 +42,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """An instance's outcome, as training in one go gives it, and the way there."""
+    """An instance's outcome, the same as that of `train`, and how it came about."""
 
     outcome: Outcome
     points: tuple[Point, ...]
@@ -52,14 +52,14 @@ class Trajectory:
 class _Side:
     """The norms of one side's vectors, and the highest level that each has crossed."""
 
-    def __init__(self, names: list[str], keys: Keys, slots: Slots, tau: float) -> None:
+    def __init__(self, names: list[str], keys: Keys, slots: EventRows, tau: float) -> None:
         self.names, self.keys, self.slots, self.tau = names, keys, slots, tau
         self.inf: NDArray[np.float32] = np.zeros(len(keys), np.float32)
         self.crossed = np.zeros(len(keys), np.int64)
-        self.found: list[Crossing] = []
+        self.crossings: list[Crossing] = []
 
-    def look(self, event: int, rows: NDArray[np.int32], vectors: NDArray[np.float32]) -> None:
-        """Note the norms of these rows; not finite counts as beyond every level."""
+    def record(self, event: int, rows: NDArray[np.int32], vectors: NDArray[np.float32]) -> None:
+        """Record the norms of these rows; a norm that is not finite is above every level."""
         now = norms(vectors).inf
         self.inf[rows] = now
         share = np.where(np.isfinite(now), now, np.inf) / self.tau
@@ -69,14 +69,14 @@ class _Side:
             for level in LEVELS[self.crossed[row] : reached[i]]:
                 name = self.names[int(self.keys.feature[row])]
                 value = str(self.keys.value[row])
-                self.found.append(Crossing(level, event, name, value, float(now[i])))
+                self.crossings.append(Crossing(level, event, name, value, float(now[i])))
             self.crossed[row] = reached[i]
 
 
 def trace(
     job: Job, chunk: Chunk, start: Tables, setting: Setting, rule: Rule, points: int = 100
 ) -> Trajectory:
-    """Train once in one go, for the outcome, and once event by event, for the way there."""
+    """Train once as `train` does, for the outcome, and once event by event, for the rest."""
     outcome = train(job, chunk, start, setting, rule).outcome
     buffers = Buffers()
     tables, margin = buffers.copy_of(start), buffers.margins(len(chunk))
@@ -88,24 +88,24 @@ def trace(
     ]
     vectors = vectors_of(tables, job.shape)
     for side, table in zip(sides, vectors, strict=True):
-        side.look(-1, np.arange(len(table), dtype=np.int32), table)
-    shape = FixedShape(job.shape)
+        side.record(-1, np.arange(len(table), dtype=np.int32), table)
+    shape = StaticShape(job.shape)
     rates = Rates(setting.eta0, setting.alpha, setting.beta, job.tau, job.reference)
     every = max(len(chunk) // points, 1)
-    way = [Point(0, _largest(sides), float("nan"))]
+    curve = [Point(0, _largest(sides), float("nan"))]
     for i in range(outcome.events_done):
         train_block(chunk.click, chunk.users, chunk.ads, tables, shape, rates, rule, i, i + 1,
                     margin, CONSTANTS)  # fmt: skip
         for side, table in zip(sides, vectors, strict=True):
             rows = side.slots.row[side.slots.start[i] : side.slots.start[i + 1]]
-            side.look(i, rows, table[rows])
+            side.record(i, rows, table[rows])
         if (i + 1) % every == 0 or i + 1 == outcome.events_done:
             loss = float(total_loss(margin, i + 1, CONSTANTS)) / (i + 1)
-            way.append(Point(i + 1, _largest(sides), loss))
+            curve.append(Point(i + 1, _largest(sides), loss))
     found = sorted(
-        (c for side in sides for c in side.found), key=lambda c: (c.level, c.event, c.feature)
+        (c for side in sides for c in side.crossings), key=lambda c: (c.level, c.event, c.feature)
     )
-    return Trajectory(outcome, tuple(way), tuple(found))
+    return Trajectory(outcome, tuple(curve), tuple(found))
 
 
 def _largest(sides: list[_Side]) -> float:

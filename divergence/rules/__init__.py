@@ -1,7 +1,8 @@
-"""The rules that hold latent vectors, by name: every module here with a rule class is one.
+"""The rules that keep latent vectors small, by name: each module here with a rule class is one.
 
 A rule's class is a NamedTuple of its parameters, with their bounds (as `annotated_types`) and
-defaults, and of the hooks that it overrides. To add a rule, add a file here and a test.
+defaults. Its methods are the hooks (`hooks.py`) that it overrides. To add a rule,
+add a file here and a test.
 """
 
 import math
@@ -32,15 +33,15 @@ RULES: dict[str, type] = dict(_discovered())
 
 
 def make_rule(name: str, **parameters: float) -> Rule:
-    """The rule of this name; `InputError` for an unknown name, a missing or impossible value."""
+    """The rule of this name; `InputError` for an unknown name, or a missing or invalid value."""
     if name not in RULES:
-        raise InputError(f"rule {name!r} is unknown; there are {', '.join(RULES)}")
+        raise InputError(f"rule {name!r} is unknown; the rules are {', '.join(RULES)}")
     kind: Any = RULES[name]
     unknown = sorted(set(parameters) - set(kind._fields))
     missing = sorted(set(kind._fields) - set(kind._field_defaults) - set(parameters))
     if unknown or missing:
         takes = ", ".join(kind._fields) or "no parameters"
-        fault = f"does not know {unknown[0]}" if unknown else f"needs {missing[0]}"
+        fault = f"has no parameter {unknown[0]}" if unknown else f"needs {missing[0]}"
         raise InputError(f"rule {name} {fault}; it takes {takes}")
     rule = kind(**parameters)
     for field, bounds in _bounds(kind):

@@ -1,7 +1,7 @@
 """`clippy`: clip the update, not the gradient (Tang et al., KDD 2023), vector by vector.
 
 No entry of a vector may move by more than relative * |entry| + absolute; the whole update is
-scaled down until that holds, so that its direction stays.
+scaled down until that is so, and keeps its direction.
 """
 
 from typing import Annotated, NamedTuple

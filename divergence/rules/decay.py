@@ -13,6 +13,6 @@ class Decay(NamedTuple):
 
     rate: Annotated[float, Ge(0), Lt(1)] = 0.01
 
-    def move(self, c, theta, g, eta0, slowness):
+    def move(self, c, theta, g, eta0, denominator):
         """Shrink first, then step."""
-        return theta * splat(f32(1.0) - f32(self.rate)) - (eta0 * g) / slowness
+        return theta * splat(f32(1.0) - f32(self.rate)) - (eta0 * g) / denominator

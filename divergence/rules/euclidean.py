@@ -23,7 +23,9 @@ class Euclidean(NamedTuple):
     implicit: bool = True
     penalty_in_sum: bool = True
 
-    pull, sense, move = Penalty.pull, Penalty.sense, Penalty.move
+    penalty_coefficient = Penalty.penalty_coefficient
+    summed_gradient = Penalty.summed_gradient
+    move = Penalty.move
 
     def ascend(self, mu, msqr):
         """A step along the constraint's violation, projected back."""

@@ -1,4 +1,4 @@
-"""What a rule may say about one training step. A rule overrides what it needs, no more.
+"""The hooks of a training step. A rule overrides those it needs.
 
 A rule is a NamedTuple of numbers with methods of these names; the kernel calls the functions
 below with the rule as first argument, and numba picks the rule's method, or the default, by the
@@ -15,16 +15,16 @@ from divergence.lanemath import f32
 from divergence.simd import fma, splat
 
 
-def pull(self, mu, inverse_length):
+def penalty_coefficient(self, mu, inverse_length):
     """The coefficient c of the penalty's gradient c * theta, for eight vectors. Default 0."""
 
 
-def sense(self, c, theta, g):
-    """The gradient that enters AdaGrad's sum. Default: that of the loss, g."""
+def summed_gradient(self, c, theta, g):
+    """The gradient that is added to AdaGrad's sum. Default: the loss's own, g."""
 
 
-def move(self, c, theta, g, eta0, slowness):
-    """The new theta. The step size is eta0 / slowness. Default: theta - step * g."""
+def move(self, c, theta, g, eta0, denominator):
+    """The new theta. The step size is eta0 / denominator. Default: theta - step * g."""
 
 
 def gradient_limit(self):
@@ -50,16 +50,16 @@ _NONE = f32(float("inf"))
 
 
 class _Default:
-    """What holds where a rule is silent."""
+    """The hooks that a rule does not override."""
 
-    def pull(self, mu, inverse_length):
+    def penalty_coefficient(self, mu, inverse_length):
         return splat(f32(0.0))
 
-    def sense(self, c, theta, g):
+    def summed_gradient(self, c, theta, g):
         return g
 
-    def move(self, c, theta, g, eta0, slowness):
-        return theta - (eta0 * g) / slowness
+    def move(self, c, theta, g, eta0, denominator):
+        return theta - (eta0 * g) / denominator
 
     def gradient_limit(self):
         return _NONE
@@ -75,24 +75,24 @@ class _Default:
 
 
 def _method(rule, name):
-    """The rule's own method, or the default; None where the argument is no rule."""
+    """The rule's own method, or the default; None where the argument is not a rule."""
     if not isinstance(rule, types.BaseNamedTuple):
         return None
     return getattr(rule.instance_class, name, getattr(_Default, name))
 
 
-@overload(pull)
-def _pull(self, mu, inverse_length):
-    return _method(self, "pull")
+@overload(penalty_coefficient)
+def _penalty_coefficient(self, mu, inverse_length):
+    return _method(self, "penalty_coefficient")
 
 
-@overload(sense)
-def _sense(self, c, theta, g):
-    return _method(self, "sense")
+@overload(summed_gradient)
+def _summed_gradient(self, c, theta, g):
+    return _method(self, "summed_gradient")
 
 
 @overload(move)
-def _move(self, c, theta, g, eta0, slowness):
+def _move(self, c, theta, g, eta0, denominator):
     return _method(self, "move")
 
 
@@ -120,21 +120,21 @@ class Penalty:
     """The primal step of every rule with multipliers: the loss plus mu * msqr(theta)."""
 
     @staticmethod
-    def pull(self, mu, inverse_length):
+    def penalty_coefficient(self, mu, inverse_length):
         """The gradient of mu / d * |theta|**2 is 2 mu / d * theta."""
         return splat(f32(2.0)) * mu * inverse_length
 
     @staticmethod
-    def sense(self, c, theta, g):
+    def summed_gradient(self, c, theta, g):
         """The paper trains "with the loss", so by default the penalty is in the sum."""
         return fma(c, theta, g) if self.penalty_in_sum else g
 
     @staticmethod
-    def move(self, c, theta, g, eta0, slowness):
+    def move(self, c, theta, g, eta0, denominator):
         """Explicit, or implicit (proximal): theta / (1 + step * c) after the loss's own step.
 
         The explicit step overshoots where mu is large; the implicit one cannot.
         """
         if self.implicit:
-            return (theta * slowness - eta0 * g) / fma(eta0, c, slowness)
-        return theta - (eta0 * fma(c, theta, g)) / slowness
+            return (theta * denominator - eta0 * g) / fma(eta0, c, denominator)
+        return theta - (eta0 * fma(c, theta, g)) / denominator

@@ -13,14 +13,14 @@ class L2(NamedTuple):
 
     lam: Annotated[float, Ge(0)]
 
-    def pull(self, mu, inverse_length):
-        """Every vector is pulled alike."""
+    def penalty_coefficient(self, mu, inverse_length):
+        """The same for every vector."""
         return splat(f32(self.lam))
 
-    def sense(self, c, theta, g):
+    def summed_gradient(self, c, theta, g):
         """The penalty is part of the loss."""
         return fma(c, theta, g)
 
-    def move(self, c, theta, g, eta0, slowness):
+    def move(self, c, theta, g, eta0, denominator):
         """A plain gradient step on the sum."""
-        return theta - (eta0 * fma(c, theta, g)) / slowness
+        return theta - (eta0 * fma(c, theta, g)) / denominator

@@ -20,10 +20,12 @@ class Naive(NamedTuple):
     implicit: bool = True
     penalty_in_sum: bool = True
 
-    pull, sense, move = Penalty.pull, Penalty.sense, Penalty.move
+    penalty_coefficient = Penalty.penalty_coefficient
+    summed_gradient = Penalty.summed_gradient
+    move = Penalty.move
 
     def ascend(self, mu, msqr):
-        """Blind to how large the violation is."""
+        """The size of the violation does not matter."""
         up, down = mu * splat(f32(self.factor)), mu / splat(f32(self.factor))
         moved = chosen_above(msqr, splat(f32(self.rho)), up, down)
         return smaller(larger(moved, splat(f32(self.mu_floor))), splat(f32(self.mu_ceiling)))

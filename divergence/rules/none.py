@@ -1,4 +1,4 @@
-"""`none`: nothing holds the vectors."""
+"""`none`: nothing limits the vectors."""
 
 from typing import NamedTuple
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.compose import Vectors
+from trainer.vectors import Vectors
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]

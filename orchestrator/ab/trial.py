@@ -18,8 +18,8 @@ from orchestrator.sources.simulator.marketplace import Market
 from orchestrator.sources.simulator.source import Simulator
 from orchestrator.sources.simulator.state import Visits
 from orchestrator.sources.simulator.table import Names, ad_columns, event_table, user_columns
-from trainer.compose import side_vectors
 from trainer.model import Model
+from trainer.vectors import side_vectors
 
 STREAM = 0xA0C710
 """Tells the auction's random numbers from the search's, which have the same seed and cycle."""

@@ -13,9 +13,9 @@ import pyarrow.parquet
 
 from divergence.errors import InputError
 from orchestrator.export.model_table import vector_array
-from trainer.compose import side_vectors
 from trainer.events import check_side, weight_faults
 from trainer.model import Model
+from trainer.vectors import side_vectors
 
 READERS = {
     ".parquet": pa.parquet.read_table,

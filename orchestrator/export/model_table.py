@@ -16,8 +16,8 @@ import pyarrow as pa
 from orchestrator.publish.place import Version
 from orchestrator.report.write import parquet
 from orchestrator.storage.output import Output
-from trainer.compose import Vectors
 from trainer.model import Model, Side
+from trainer.vectors import Vectors
 
 
 def export_parquet(

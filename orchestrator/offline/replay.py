@@ -19,8 +19,8 @@ from orchestrator.storage.store import Store
 from trainer.chunk import Chunk, compile_chunk
 from trainer.instance import Job, train
 from trainer.model import Model
+from trainer.norm_table import norm_table
 from trainer.outcome import Outcome, Status
-from trainer.scatter import scatter
 from trainer.trajectory import Trajectory, trace
 
 OUTCOME = TypeAdapter(Outcome)
@@ -65,7 +65,7 @@ def vectors_at_end(store: Store, arm_name: str, cycle: int, instance: int) -> pd
             f"instance {instance} of cycle {cycle} of {arm.name} gives another outcome when "
             "trained again: another version of Holdfast made this run"
         )
-    return scatter(state.model, chunk, start, trained)
+    return norm_table(state.model, chunk, start, trained)
 
 
 class _History:

@@ -21,9 +21,9 @@ from orchestrator.publish.origin import Origin, open_origin
 from orchestrator.publish.place import Version
 from orchestrator.serving.request import Bag, RequestDecoder, RequestError
 from orchestrator.serving.snapshot import Snapshot, snapshot
-from trainer.compose import Vectors
-from trainer.draw import first_vectors
+from trainer.initial_vectors import initial_vectors
 from trainer.scoring import sigmoid
+from trainer.vectors import Vectors
 
 MAX_ADS = 10_000
 """The most ads in one request, over all its users."""
@@ -62,7 +62,7 @@ class Scorer:
             raise InputError(f"{origin.store.uri}: has no model that can be served{reason}")
         spec = self.current.config.spec
         self._users, self._ads = RequestDecoder("user", spec.user), RequestDecoder("ad", spec.ad)
-        first_vectors(0, "", [""], 1, 1.0)  # compile it before the first request needs it
+        initial_vectors(0, "", [""], 1, 1.0)  # compile it before the first unseen value comes
 
     @property
     def current(self) -> Snapshot:

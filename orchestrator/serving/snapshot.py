@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from divergence.errors import InputError
 from orchestrator.publish.place import Version
 from orchestrator.serving.request import Bag
-from trainer.compose import Vectors, user_vectors
-from trainer.draw import first_vectors
+from trainer.initial_vectors import initial_vectors
 from trainer.model import Key, Model, ModelConfig, Side
+from trainer.vectors import Vectors, user_vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +84,7 @@ class Snapshot:
         for i in (i for i, row in enumerate(rows) if row < 0):
             number, text = keys[i]
             name = config.spec.features[number].name
-            vectors[i] = first_vectors(
+            vectors[i] = initial_vectors(
                 config.seed, name, [text], vectors.shape[1], config.init_std
             )[0]
         return vectors

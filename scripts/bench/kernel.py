@@ -30,13 +30,13 @@ from scripts.bench import obvious
 from scripts.results.readme import BENCH, Tee, replace_block
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
-from trainer.fixed import FixedShape
 from trainer.geometry import PARTS, Shape, shape_of
 from trainer.instance import Buffers, Job, train, warm_up
-from trainer.kernel import Rates, Slots, Tables, total_loss, train_block
+from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
 from trainer.model import Model, ModelConfig
 from trainer.modelfile import save_delta
 from trainer.setting import Setting
+from trainer.static_shape import StaticShape
 
 SHAPES = {"K6": (6, 3, 3, 4), "K10": (10, 2, 2, 4), "K3": (3, 4, 2, 4)}
 ETA0, ALPHA, BETA, TAU = 0.1, 1.0, 0.6, 15.0
@@ -238,7 +238,7 @@ class Work:
         """Our kernel with this rule."""
         made = make_rule(rule, **PARAMETERS.get(rule, {}))
         warm_up(Job(self.spec, self.shape, TAU, reference), made)
-        fixed, rates = FixedShape(self.shape), Rates(ETA0, ALPHA, BETA, TAU, reference)
+        fixed, rates = StaticShape(self.shape), Rates(ETA0, ALPHA, BETA, TAU, reference)
 
         def run() -> float:
             own, margin = self.buffers.copy_of(self.tables), self.buffers.margins(len(self.click))
@@ -327,14 +327,14 @@ def build_anchor(shape: Shape, ads: int) -> Any:
     return ctypes.CDLL(str(folder / "anchor.so")).train
 
 
-def slots(rng: np.random.Generator, events: int, features: int, values: int) -> Slots:
+def slots(rng: np.random.Generator, events: int, features: int, values: int) -> EventRows:
     """Single-valued features whose values are log-uniform: few are hot."""
     columns = [np.minimum(values ** rng.random(events) - 1, values - 1) + k * values
                for k in range(features)]  # fmt: skip
     row = np.stack(columns, axis=1).astype(np.int32).reshape(-1)
     start = np.arange(0, (events + 1) * features, features, dtype=np.int64)
     nothing = np.zeros(0, np.int32)
-    return Slots(*map(frozen, (start, row, nothing, nothing.astype(np.float32))))
+    return EventRows(*map(frozen, (start, row, nothing, nothing.astype(np.float32))))
 
 
 def tables(rng: np.random.Generator, shape: Shape, users: int, ads: int) -> Tables:

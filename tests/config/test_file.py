@@ -243,7 +243,7 @@ MISTAKES = [
     ),
     (
         ARMS + "features: {user: [age], ad: [age]}\n",
-        "run.yaml:3: features: column 'age' plays more than one role in the features",
+        "run.yaml:3: features: column 'age' is used more than once in the features",
     ),
     (
         "- a\n",

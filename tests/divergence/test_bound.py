@@ -101,7 +101,7 @@ def test_a_lost_model_never_suffices_unless_all_are_lost() -> None:
 
 
 def test_a_search_without_losses() -> None:
-    with pytest.raises(InputError, match=r"^the search for k needs at least one k$"):
+    with pytest.raises(InputError, match=r"^the search for k needs at least one value of k$"):
         smallest_sufficient({})
     for losses in ({1.0: [0.5], 2.0: [0.5, 0.5]}, {1.0: []}):
         with pytest.raises(InputError, match=r"needs the same chunks, at least one, for every k$"):

@@ -1,4 +1,4 @@
-"""Norms of vectors, and which one got away."""
+"""Norms of vectors, and which one has diverged."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from divergence.detector import first_offender, norms
+from divergence.detector import norms, worst_vector
 
 vectors = arrays(
     np.float32,
@@ -30,7 +30,7 @@ def test_norms(v: np.ndarray) -> None:
 @given(vectors, st.floats(0.5, 99.5))
 def test_the_offender_is_the_largest_that_is_not_below_tau(v: np.ndarray, tau: float) -> None:
     sizes = np.abs(v).max(axis=1)
-    at = first_offender(v, tau)
+    at = worst_vector(v, tau)
     if np.all(sizes < np.float32(tau)):
         assert at is None
     else:
@@ -39,8 +39,8 @@ def test_the_offender_is_the_largest_that_is_not_below_tau(v: np.ndarray, tau: f
 
 def test_exactly_tau_offends_and_the_next_float_below_does_not() -> None:
     v = np.array([[0.0, -15.0]], np.float32)
-    assert first_offender(v, 15.0) == 0
-    assert first_offender(np.nextafter(v, np.float32(0)), 15.0) is None
+    assert worst_vector(v, 15.0) == 0
+    assert worst_vector(np.nextafter(v, np.float32(0)), 15.0) is None
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -50,7 +50,7 @@ def test_what_is_not_finite_offends_before_what_is_large(
 ) -> None:
     v = np.full((3, 3), 99.0, np.float32)
     v[place] = number
-    assert first_offender(v, 15.0) == place[0]
+    assert worst_vector(v, 15.0) == place[0]
     assert not np.isfinite(norms(v).inf[place[0]])
     assert np.all(norms(v).inf[np.arange(3) != place[0]] == 99.0)
 
@@ -63,5 +63,5 @@ def test_entries_too_large_to_square_have_a_norm_all_the_same() -> None:
 
 
 def test_no_vectors() -> None:
-    assert first_offender(np.zeros((0, 4), np.float32), 15.0) is None
+    assert worst_vector(np.zeros((0, 4), np.float32), 15.0) is None
     assert norms(np.zeros((0, 4), np.float32)).inf.shape == (0,)

@@ -1,5 +1,6 @@
 """The compiler's cache: never stale, and safe when processes compile at once."""
 
+import ast
 import os
 import shutil
 import subprocess
@@ -10,71 +11,150 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import divergence.jit as jit_module
-from divergence.jit import PACKAGES, ROOT, cache_dir, compiling, jit
+import divergence
+from divergence.jit import cache_dir, cache_folder, compiling, jit
 
-# Compiles a small kernel of the project under the lock, then prints its sum and the cache folder.
+ROOT = Path(divergence.__file__).parent.parent
+
+# Compiles a small kernel of the project under the lock; prints its result and the cache folder.
 COMPILE = """
 import numpy as np
 from divergence.jit import cache_dir, compiling
-from trainer.draw import _fill
+from trainer.initial_vectors import _fill
 keys, out = np.arange(3, dtype=np.uint64), np.empty((3, 4), np.float32)
 with compiling():
     _fill(keys, out, 0.5)
 print(repr(out.tobytes().hex()), cache_dir(), _fill.stats.cache_hits.__len__())
 """
 
+# Trains one event with a rule of the user's own; prints the kernel's cache hits and an entry.
+FOREIGN = """
+import pyarrow as pa
+from mine import Mine
+from trainer.chunk import compile_chunk
+from trainer.features import Feature, FeatureSpec
+from trainer.instance import Job, train
+from trainer.kernel import train_block
+from trainer.model import Model, ModelConfig
+from trainer.setting import Setting
+spec = FeatureSpec((Feature("u"),), (Feature("a"),), timestamp=None)
+model = Model(ModelConfig(spec, 0, 4))
+chunk = compile_chunk(pa.table({"click": [1], "u": ["x"], "a": ["y"]}), spec)
+start = model.gather(chunk, 0)
+trained = train(Job(spec, model.shape), chunk, start.tables, Setting(1.0, 1.0, 0.5), Mine())
+print(len(train_block.stats.cache_hits), trained.tables.ad[0])
+"""
+MINE = """
+from typing import NamedTuple
+from divergence.lanemath import f32
+from divergence.simd import splat
+class Mine(NamedTuple):
+    def move(self, c, theta, g, eta0, denominator):
+        return splat(f32({}))
+"""
 
-def fresh_cache_dir(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(jit_module, "ROOT", root)
-    cache_dir.cache_clear()
-    try:
-        return cache_dir()
-    finally:
-        monkeypatch.undo()
-        cache_dir.cache_clear()
+
+def folder_of(root: Path, package: str) -> Path:
+    """The cache folder of a package, as a new process finds it with the code in `root`."""
+    code = f"from divergence.jit import *; print(cache_folder(Path({str(root / package)!r})))"
+    answer = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return Path(answer.stdout.strip())
 
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    for package in PACKAGES:
+    for package in ("divergence", "trainer"):
         shutil.copytree(
             ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
         )
     return tmp_path
 
 
-def test_any_change_of_a_source_is_another_folder(
-    sources: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = fresh_cache_dir(sources, monkeypatch)
-    assert first == fresh_cache_dir(ROOT, monkeypatch)
+def test_any_change_of_a_source_is_another_folder(sources: Path) -> None:
+    """A kernel of a package depends on that package and on `divergence`."""
+    first = folder_of(sources, "trainer")
+    assert first == cache_folder(ROOT / "trainer")
     seen = {first}
     for path in ("divergence/simd.py", "divergence/rules/l2.py", "trainer/stages.py"):
         with (sources / path).open("a") as file:
             file.write("# one comment more\n")
-        seen.add(fresh_cache_dir(sources, monkeypatch))
-    (sources / "divergence/rules/l2.py").rename(sources / "divergence/rules/l3.py")
-    seen.add(fresh_cache_dir(sources, monkeypatch))
+        seen.add(folder_of(sources, "trainer"))
+    (sources / "trainer/setting.py").rename(sources / "trainer/settings.py")
+    seen.add(folder_of(sources, "trainer"))
     assert len(seen) == 5
 
 
-def test_what_is_no_source_changes_nothing(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = fresh_cache_dir(sources, monkeypatch)
-    (sources / "trainer" / "notes.txt").write_text("no source")
-    assert fresh_cache_dir(sources, monkeypatch) == first
+def test_other_files_change_nothing(sources: Path) -> None:
+    (sources / "trainer" / "notes.txt").write_text("not a source")
+    (sources / "orchestrator").mkdir()
+    (sources / "orchestrator" / "other.py").write_text("'of another package'")
+    assert folder_of(sources, "trainer") == cache_folder(ROOT / "trainer")
 
 
 def test_the_folder_follows_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert fresh_cache_dir(ROOT, monkeypatch).parent == tmp_path / "holdfast"
+    assert cache_dir() == tmp_path / "holdfast" / "kernels"
+    assert cache_folder(ROOT / "trainer").parent == cache_dir()
+
+
+def test_kernels_call_only_what_their_hash_covers() -> None:
+    """A module with kernels, and what it imports of its folder, imports no other project code."""
+    compiled = [
+        path
+        for package in ("trainer", "orchestrator")
+        for path in (ROOT / package).rglob("*.py")
+        if {"jit", "inlined"} & set(imported(path).get("divergence.jit", ()))
+    ]
+    assert {path.parent.name for path in compiled} == {"trainer", "simulator"}
+    for path in compiled:
+        todo, done = [path], set()
+        while todo:
+            done.add(module := todo.pop())
+            for name in imported(module):
+                if name.split(".")[0] in ("trainer", "orchestrator", "scripts"):
+                    file = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+                    assert file.parent == path.parent, f"{module} imports {name}"
+                    todo += [file] if file not in done else []
+
+
+def imported(path: Path) -> dict[str, list[str]]:
+    """The modules that a file imports from, and the names that it takes."""
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return {
+        str(node.module): [alias.name for alias in node.names]
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+    }
+
+
+def test_a_foreign_rule_is_never_stale(tmp_path: Path) -> None:
+    """A rule outside `divergence` is compiled by every process, and its last edit counts."""
+    answers = []
+    for value in (1.5, 2.5):
+        (tmp_path / "mine.py").write_text(MINE.format(value))
+        path = os.pathsep.join([str(ROOT), str(tmp_path)])
+        answer = subprocess.run(
+            [sys.executable, "-P", "-B", "-c", FOREIGN],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answers.append(answer.stdout.split())
+    assert answers == [["0", "1.5"], ["0", "2.5"]]
 
 
 @pytest.mark.slow
 def test_two_processes_compile_at_once(tmp_path: Path, sources: Path) -> None:
-    """Both end well with the same bits; a third, of the same code elsewhere, finds its kernels."""
+    """Both finish with the same bits; a third, with the same code in another folder, loads them."""
 
     def start(code: Path) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -91,7 +171,7 @@ def test_two_processes_compile_at_once(tmp_path: Path, sources: Path) -> None:
     for out, err in (*answers, later):
         assert err == ""
         assert out.split()[0] == answers[0][0].split()[0]
-        assert Path(out.split()[1]).parent == tmp_path / "holdfast"
+        assert Path(out.split()[1]) == tmp_path / "holdfast" / "kernels"
     assert later[0].split()[2] == "1"  # loaded, not compiled
     assert sorted(int(out.split()[2]) for out, _ in answers) == [0, 1]
 

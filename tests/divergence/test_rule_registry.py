@@ -74,12 +74,12 @@ def refusal(name: str, **parameters: float) -> str:
 
 
 def test_an_unknown_rule() -> None:
-    assert refusal("entropy") == f"rule 'entropy' is unknown; there are {', '.join(RULES)}"
+    assert refusal("entropy") == f"rule 'entropy' is unknown; the rules are {', '.join(RULES)}"
 
 
 def test_an_unknown_parameter() -> None:
-    assert refusal("l2", lam=1.0, rho=2.0) == "rule l2 does not know rho; it takes lam"
-    assert refusal("none", lam=1.0) == "rule none does not know lam; it takes no parameters"
+    assert refusal("l2", lam=1.0, rho=2.0) == "rule l2 has no parameter rho; it takes lam"
+    assert refusal("none", lam=1.0) == "rule none has no parameter lam; it takes no parameters"
 
 
 def test_a_missing_parameter() -> None:

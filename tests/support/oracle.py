@@ -22,7 +22,7 @@ DUAL = ("naive", "euclidean", "entropic")
 
 
 def places(k: int, overlap: int, alone: int) -> Places:
-    """Where in the user's vector (length N) each entry of each feature's (length d) stands.
+    """Where in the user's vector (length N) each entry of each feature's (length d) is.
 
     Each pair of features shares `overlap` entries, pairs in the order (0, 1), (0, 2), ..., (1, 2),
     and behind the pairs come each feature's own `alone` entries. A feature's vector holds what it

@@ -1,4 +1,4 @@
-"""Small streams of events for the tests of a whole instance: tables, chunks and models."""
+"""Small streams of events for the tests of a complete instance: tables, chunks and models."""
 
 from typing import Any
 

@@ -14,9 +14,9 @@ from divergence.lanemath import CONSTANTS
 from divergence.rules import RULES, Rule, make_rule
 from divergence.simd import padded
 from support.oracle import DUAL, Bags, Event, Oracle, Side, places
-from trainer.fixed import FixedShape
 from trainer.geometry import PARTS, Shape
-from trainer.kernel import Rates, Slots, Tables, train_block
+from trainer.kernel import EventRows, Rates, Tables, train_block
+from trainer.static_shape import StaticShape
 
 EPS = 2.0**-24  # float32 rounds by half an ulp
 POWER = {True: 4e-7, False: 2e-5}  # divergence/lanemath.py's two accuracies, by `reference`
@@ -56,7 +56,7 @@ class World:
         """For the kernel."""
         return make_rule(self.rule, **self.holds)
 
-    def slots(self, side: str) -> Slots:
+    def slots(self, side: str) -> EventRows:
         """For the kernel: read-only, as chunks are."""
         start, row, feature, weight = [0], [], [], []
         for event in self.events:
@@ -74,7 +74,7 @@ class World:
         )
         for array in arrays:
             array.setflags(write=False)
-        return Slots(*arrays)
+        return EventRows(*arrays)
 
     @property
     def click(self) -> NDArray[np.uint8]:
@@ -205,7 +205,7 @@ def train_kernel(
     """Train the tables in place; the event that diverged or -1, and the margins."""
     last = len(world.events) if last is None else last
     margin = np.full(padded(len(world.events)), -1e30, np.float32)
-    shape = FixedShape(world.shape) if fixed else world.shape
+    shape = StaticShape(world.shape) if fixed else world.shape
     bad = train_block(
         world.click,
         world.slots("user"),
@@ -281,10 +281,11 @@ def step_gap(world: World, before: Oracle, after: Oracle, kernel: Oracle, event:
             was, is_, got = old.theta[row], new.theta[row], side.theta[row]
             largest = float(np.max(np.abs(was)) + np.max(np.abs(is_)))
             steps = float(np.max(after.step(new.sums[row])))
-            pulled = np.max(new.sums[row] - old.sums[row])  # what the step has felt
+            pulled = np.max(new.sums[row] - old.sums[row])  # what the sum has grown by
+            penalty = penalty_of(world, old, row) * float(np.max(np.abs(was)))
             allowed = unit * largest
             allowed += steps * gradient * slope_error * (1 + world.rates.beta)
-            allowed += power * steps * float(pulled + gradient)
+            allowed += power * steps * (float(pulled) + gradient + penalty)
             error = float(np.max(np.abs(got - is_)))
             theta = max(theta, error / allowed)
             relative = max(relative, error / max(float(np.max(np.abs(is_))), 1e-30))
@@ -301,6 +302,13 @@ def step_gap(world: World, before: Oracle, after: Oracle, kernel: Oracle, event:
     room = step * (slope_error * (1 + world.rates.beta) + power) + 1e-12
     bias = abs(kernel.bias - after.bias) / room
     return Gap(theta, sums, mu, bias, relative)
+
+
+def penalty_of(world: World, side: Side, row: int) -> float:
+    """The coefficient of a vector's penalty, which may or may not be in its sum."""
+    if world.rule in DUAL:
+        return 2.0 * float(side.mu[row]) / side.theta.shape[1]
+    return float(world.holds.get("lam", 0.0))
 
 
 def near_a_jump(world: World, state: Oracle) -> bool:

@@ -1,4 +1,4 @@
-"""Event tables in: every row of the table in trainer/events.py, and what passes untouched."""
+"""Checks of event tables: every row of the table in trainer/events.py, and tables that pass."""
 
 import datetime as dt
 from typing import Any
@@ -60,7 +60,7 @@ def test_only_the_specs_columns_are_kept() -> None:
     assert checked.table.column_names == names
 
 
-# -- columns that cannot be meant ---------------------------------------------------------------
+# -- columns that cannot be used ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["click", "timestamp", "age", "genres", "shares", "ad"])
@@ -97,7 +97,7 @@ def test_a_column_twice() -> None:
         (
             "age",
             [["a"], ["b"], [], ["c"]],
-            "column 'age' must hold single values; is it multi: true?, "
+            "column 'age' must hold single values (for lists, set multi: true), "
             "but its type is list<item: string>",
         ),
         (
@@ -126,7 +126,7 @@ def test_a_type_that_cannot_be_meant(column: str, values: list[Any], message: st
 def test_weights_given_twice() -> None:
     pairs = pa.array([[("a", 1.0)]] * 4, pa.map_(pa.string(), pa.float64()))
     assert refusal(events(genres=pairs)) == (
-        "column 'genres' carries its own weights, so weights: 'shares' must not be given"
+        "column 'genres' already contains weights, so remove weights: 'shares' from the feature"
     )
 
 
@@ -275,7 +275,7 @@ def test_broken_rows_do_not_count_as_late() -> None:
     assert checked.reordered == 0
 
 
-# -- no rows, and tables of other makes ---------------------------------------------------------
+# -- no rows, and tables of other kinds ---------------------------------------------------------
 
 
 def test_no_rows_are_an_empty_table_and_no_chunk() -> None:

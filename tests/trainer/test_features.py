@@ -26,12 +26,12 @@ def test_features_are_numbered_users_first() -> None:
 
 
 def test_a_feature_needs_a_name() -> None:
-    assert refusal(lambda: Feature("")) == "feature name must not be empty"
+    assert refusal(lambda: Feature("")) == "a feature's name must not be empty"
 
 
 def test_only_a_multi_feature_has_weights() -> None:
     assert refusal(lambda: Feature("age", weights="w")) == (
-        "feature 'age': weights='w' needs multi: true, a single value has no weight"
+        "feature 'age': weights='w' needs multi: true, since a single value has no weight"
     )
 
 
@@ -55,14 +55,14 @@ def test_each_side_has_a_feature(side: str) -> None:
 )
 def test_a_column_plays_one_role(user: str, ad: str, more: dict[str, str], twice: str) -> None:
     assert refusal(lambda: FeatureSpec((Feature(user),), (Feature(ad),), **more)) == (
-        f"column {twice!r} plays more than one role in the features"
+        f"column {twice!r} is used more than once in the features"
     )
 
 
 def test_weights_are_a_role_too() -> None:
     both = (Feature("g", multi=True, weights="w"), Feature("h", multi=True, weights="w"))
     assert refusal(lambda: FeatureSpec(both, (Feature("a"),))) == (
-        "column 'w' plays more than one role in the features"
+        "column 'w' is used more than once in the features"
     )
 
 

@@ -16,7 +16,7 @@ from support.oracle import Event, Oracle, Side, log_loss
 from support.streams import CONFIGS, SETTING, job_of, some_chunk
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job, check_setting, train, warm_up
-from trainer.kernel import Slots, Tables, train_block
+from trainer.kernel import EventRows, Tables, train_block
 from trainer.model import Model, vectors_of
 from trainer.outcome import Outcome, Status, is_useful
 from trainer.setting import PARAMETERS, Setting
@@ -47,7 +47,7 @@ def bits_of_training(multi: bool, reference: bool) -> str:
 
 
 def bags(
-    slots: Slots, features: int, single: bool
+    slots: EventRows, features: int, single: bool
 ) -> list[tuple[tuple[tuple[int, float], ...], ...]]:
     made = []
     for first, last in zip(slots.start, slots.start[1:], strict=False):
@@ -169,7 +169,7 @@ def test_blocks_do_not_show(block: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_buffers_do_not_show() -> None:
-    """Used again and again, by larger and smaller instances and by diverged ones."""
+    """Used many times, by larger and smaller instances and by diverged ones."""
     buffers = Buffers()
     for seed, events in ((0, 200), (1, 500), (2, 20), (3, 200)):
         model, chunk = Model(CONFIGS[False]), some_chunk(events, seed=seed, values=3 + events // 9)

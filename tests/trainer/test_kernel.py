@@ -1,4 +1,4 @@
-"""What the kernel promises beside its numbers: construction, order, purity and untouched rows."""
+"""What the kernel promises besides its numbers: construction, order, purity and untouched rows."""
 
 import hashlib
 from dataclasses import replace
@@ -22,9 +22,9 @@ from support.worlds import (
     touched_rows,
     train_kernel,
 )
-from trainer.fixed import FixedShape
 from trainer.geometry import PARTS
 from trainer.kernel import Tables, predict_block
+from trainer.static_shape import StaticShape
 
 every_rule = pytest.mark.parametrize("rule", sorted(HOLDS))
 
@@ -97,7 +97,7 @@ def test_the_papers_figure() -> None:
 def test_every_pair_shares_o_entries_and_every_feature_keeps_s(
     geometry: tuple[int, int, int, int],
 ) -> None:
-    """Whatever the order of entries: each entry of a feature's vector is met exactly once."""
+    """Each entry of a feature's vector is used exactly once, in any order."""
     k, overlap, alone, _ = geometry
     built, vectors = probe(k, overlap, alone)
     owner = {int(p): f for f, vector in enumerate(vectors) for p in vector}
@@ -351,4 +351,4 @@ def test_the_implicit_step_never_overshoots(rule: str) -> None:
 
 def test_a_kernel_may_be_given_either_shape() -> None:
     world, _ = dual_world("naive", rho=1.0)
-    assert FixedShape(world.shape).shape == world.shape
+    assert StaticShape(world.shape).shape == world.shape

@@ -1,4 +1,4 @@
-"""Where the kernel must stop, and what must not stop it: thresholds, numbers that are none."""
+"""Where the kernel must stop, and where it must not: thresholds, NaN and inf."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,7 @@ from support.streams import (
     trained,
 )
 from trainer.chunk import Chunk
-from trainer.draw import first_vectors
+from trainer.initial_vectors import initial_vectors
 from trainer.model import Model, ModelConfig, rows_of, vectors_of
 
 # -- gathering ----------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ def test_new_values_get_the_vector_of_their_draw(multi: bool) -> None:
         assert len(vectors) == len(keys)
         for vector, feature, value in zip(vectors, keys.feature, keys.values, strict=True):
             name = spec.features[feature].name
-            drawn = first_vectors(config.seed, name, [value], length, config.init_std)[0]
+            drawn = initial_vectors(config.seed, name, [value], length, config.init_std)[0]
             np.testing.assert_array_equal(vector, drawn)
     user, ad = rows_of(before.tables, model.shape)
     assert not np.any(user[:, 1:])
@@ -269,8 +269,8 @@ def test_bookkeeping_does_not_grow_with_cycles() -> None:
         trained(model, chunk, cycle)
         model.expire(cycle - 200)
     for side in (model.user, model.ad):
-        noted = sum(len(rows) for group in side.last.values() for rows in group)
-        assert noted == side.noted <= 9 * len(side.keys) + 1024
+        listed = sum(len(rows) for group in side.rows_of_cycle.values() for rows in group)
+        assert listed == side.listed <= 9 * len(side.keys) + 1024
     assert set(model.expire(119)) == keys_of(chunk)
 
 

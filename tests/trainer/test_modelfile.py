@@ -127,7 +127,9 @@ def test_a_delta_is_applied_once_and_in_its_turn() -> None:
     before = save_model(other)
     with pytest.raises(InputError) as caught:
         apply_delta(other, deltas[1], "d")
-    assert str(caught.value) == f"d goes on from cycle {at + 1}, but the model is of {at}"
+    assert str(caught.value) == (
+        f"d applies to a model of cycle {at + 1}, but this model is of cycle {at}"
+    )
     assert save_model(other) == before
     for delta in deltas:
         apply_delta(other, delta, "d")

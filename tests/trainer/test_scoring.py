@@ -1,4 +1,4 @@
-"""Scores: what the trainer would predict, from a model that stays as it is."""
+"""Scores: what the trainer would predict, from a model that does not change."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""The paper's scatter: how large every vector is, against how often it was updated."""
+"""The table of the paper's scatter plot: how large each vector is, and how often it was updated."""
 
 import numpy as np
 import pandas as pd
@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 from divergence.detector import norms
 from trainer.chunk import Chunk
 from trainer.instance import Trained
-from trainer.kernel import Slots
+from trainer.kernel import EventRows
 from trainer.model import Model, WorkingSet, vectors_of
 
 
-def scatter(model: Model, chunk: Chunk, before: WorkingSet, trained: Trained) -> pd.DataFrame:
+def norm_table(model: Model, chunk: Chunk, before: WorkingSet, trained: Trained) -> pd.DataFrame:
     """Every vector of an instance when it stopped: feature, value, norm (inf) and updates.
 
-    The model is the one that the working set was gathered from; its other vectors are as there.
+    `before` must be gathered from this model; its other vectors are in the table too.
     """
     done, tables = trained.outcome.events_done, trained.tables
     users, ads = vectors_of(tables, model.shape)
@@ -51,6 +51,6 @@ def scatter(model: Model, chunk: Chunk, before: WorkingSet, trained: Trained) ->
     return pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
 
 
-def updates_by(slots: Slots, events: int, rows: int) -> NDArray[np.int64]:
+def updates_by(slots: EventRows, events: int, rows: int) -> NDArray[np.int64]:
     """How often the first events updated each row."""
     return np.bincount(slots.row[: slots.start[events]], minlength=rows)

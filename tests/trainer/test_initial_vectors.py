@@ -1,4 +1,4 @@
-"""First vectors: a normal draw from (seed, feature, value), and from nothing else."""
+"""Initial vectors: a normal draw from (seed, feature, value), and from nothing else."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.draw import first_vectors
+from trainer.initial_vectors import initial_vectors
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -18,15 +18,15 @@ ROOT = Path(__file__).parent.parent.parent
 @settings(derandomize=True, deadline=None)
 @given(st.permutations([f"value {i}" for i in range(12)]), st.integers(1, 12))
 def test_the_order_and_the_company_of_values_do_not_matter(values: list[str], keep: int) -> None:
-    whole = dict(zip(values, first_vectors(3, "ad", values, 9, 0.1), strict=True))
-    part = first_vectors(3, "ad", sorted(values[:keep]), 9, 0.1)
+    whole = dict(zip(values, initial_vectors(3, "ad", values, 9, 0.1), strict=True))
+    part = initial_vectors(3, "ad", sorted(values[:keep]), 9, 0.1)
     for value, vector in zip(sorted(values[:keep]), part, strict=True):
         np.testing.assert_array_equal(vector, whole[value])
 
 
 def test_seed_feature_and_value_all_matter() -> None:
     seen = {
-        first_vectors(seed, feature, [value], 6, 1.0).tobytes()
+        initial_vectors(seed, feature, [value], 6, 1.0).tobytes()
         for seed in (0, 1, 10)
         for feature in ("a", "b", "1")
         for value in ("", "a", "b", "1")
@@ -35,23 +35,23 @@ def test_seed_feature_and_value_all_matter() -> None:
 
 
 def test_a_longer_vector_begins_like_a_shorter_one() -> None:
-    long, short = (first_vectors(1, "f", ["v"], n, 1.0)[0] for n in (12, 7))
+    long, short = (initial_vectors(1, "f", ["v"], n, 1.0)[0] for n in (12, 7))
     np.testing.assert_array_equal(long[:7], short)
 
 
 def test_the_spread_scales_the_same_draw() -> None:
-    one, half = (first_vectors(1, "f", ["v"], 8, std)[0] for std in (1.0, 0.5))
+    one, half = (initial_vectors(1, "f", ["v"], 8, std)[0] for std in (1.0, 0.5))
     np.testing.assert_allclose(half, one / 2, rtol=1e-6)
-    assert not np.any(first_vectors(1, "f", ["v"], 8, 0.0))
+    assert not np.any(initial_vectors(1, "f", ["v"], 8, 0.0))
 
 
 def test_no_values() -> None:
-    assert first_vectors(0, "f", [], 5, 1.0).shape == (0, 5)
+    assert initial_vectors(0, "f", [], 5, 1.0).shape == (0, 5)
 
 
 def test_entries_are_normal_and_independent() -> None:
     """Half a million entries: moments, tails, and no correlation along or across vectors."""
-    drawn = first_vectors(7, "ad", [str(i) for i in range(50_000)], 10, 0.05).astype(np.float64)
+    drawn = initial_vectors(7, "ad", [str(i) for i in range(50_000)], 10, 0.05).astype(np.float64)
     entries = drawn.reshape(-1) / 0.05
     n = len(entries)
     assert abs(entries.mean()) < 4 / np.sqrt(n)
@@ -70,18 +70,18 @@ def test_entries_are_normal_and_independent() -> None:
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_another_process_draws_the_same(hash_seed: str) -> None:
     script = (
-        "from trainer.draw import first_vectors\n"
-        "print(first_vectors(5, 'f', ['x', 'ä'], 9, 0.3).tobytes().hex())\n"
+        "from trainer.initial_vectors import initial_vectors\n"
+        "print(initial_vectors(5, 'f', ['x', 'ä'], 9, 0.3).tobytes().hex())\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
     theirs = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
-    assert theirs.stdout.strip() == first_vectors(5, "f", ["x", "ä"], 9, 0.3).tobytes().hex()
+    assert theirs.stdout.strip() == initial_vectors(5, "f", ["x", "ä"], 9, 0.3).tobytes().hex()
 
 
 def test_the_draw_is_the_one_it_always_was() -> None:
     """A model's unseen values must not change from one release to the next."""
-    drawn = first_vectors(0, "ad", ["42"], 4, 1.0)[0]
+    drawn = initial_vectors(0, "ad", ["42"], 4, 1.0)[0]
     wanted = [-1.9933041, -0.55687606, -0.63171935, 0.74361825]
     np.testing.assert_allclose(drawn, wanted, rtol=1e-7)

@@ -2,10 +2,10 @@ import numpy as np
 import pyarrow as pa
 
 from trainer.chunk import compile_chunk
-from trainer.compose import side_vectors
 from trainer.features import Feature, FeatureSpec
 from trainer.model import Model, ModelConfig
 from trainer.scoring import score, sigmoid
+from trainer.vectors import side_vectors
 
 SPEC = FeatureSpec(
     user=(Feature("age"), Feature("tags", multi=True, weights="shares"), Feature("geo")),

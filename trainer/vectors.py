@@ -1,7 +1,7 @@
-"""Whole vectors of users and ads, outside the kernel: for serving, where one user meets many ads.
+"""The complete vectors of users and ads, outside the kernel: serving scores one user on many ads.
 
-The logit is the bias plus the product of the two, as in the kernel but for the order of float32
-additions.
+The logit is the bias plus the product of the two vectors. It equals the kernel's logit except for
+the order of float32 additions.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trainer.chunk import compile_side
 from trainer.geometry import Shape
-from trainer.kernel import Slots
+from trainer.kernel import EventRows
 from trainer.model import Model
 
 Vectors = NDArray[np.float32]
@@ -29,7 +29,7 @@ def user_vectors(features: Vectors, shape: Shape) -> Vectors:
 def side_vectors(model: Model, table: pa.Table, side: Literal["user", "ad"]) -> Vectors:
     """float32 [rows, N]: the user's or the ad's vector of every row of a table.
 
-    Only that side's columns are looked at; they are as `check_events` has passed them.
+    The table needs that side's columns only, as `check_events` returns them.
     """
     spec, shape = model.config.spec, model.shape
     if side == "user":
@@ -41,7 +41,7 @@ def side_vectors(model: Model, table: pa.Table, side: Literal["user", "ad"]) -> 
     return ads
 
 
-def _means(values: Vectors, slots: Slots, features: int) -> Vectors:
+def _means(values: Vectors, slots: EventRows, features: int) -> Vectors:
     """[rows, features, length]: each feature's weighted mean; every feature has a slot."""
     row = np.repeat(np.arange(len(slots.start) - 1), np.diff(slots.start))
     place = row * features + slots.feature

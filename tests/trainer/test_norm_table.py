@@ -1,4 +1,4 @@
-"""The paper's scatter, and a line of models under one setting."""
+"""The table of every vector's norm and updates, and training for many cycles."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from divergence.rules import make_rule
 from support.streams import CONFIGS, SETTING, job_of, some_chunk
 from trainer.instance import train
 from trainer.model import Model, vectors_of
+from trainer.norm_table import norm_table, updates_by
 from trainer.outcome import Status
-from trainer.scatter import scatter, updates_by
 from trainer.setting import Setting
 from trainer.sustain import sustain
 
@@ -26,12 +26,12 @@ def model_after(cycles: int, *, multi: bool = False) -> Model:
 
 @pytest.mark.parametrize("multi", [False, True])
 def test_every_vector_is_there_once_with_its_norm_and_updates(multi: bool) -> None:
-    """Those of the chunk as training left them, the others as they were."""
+    """Vectors of the chunk are those after training, the others have not changed."""
     model = model_after(2, multi=multi)
     chunk = some_chunk(60, seed=9, values=30, multi=multi)
     before = model.gather(chunk, 2, mu0=ENTROPIC.mu0)
     done = train(job_of(model), chunk, before.tables, SETTING, ENTROPIC)
-    frame = scatter(model, chunk, before, done)
+    frame = norm_table(model, chunk, before, done)
     model.scatter(chunk, 2, before, done.tables)
     names = [f.name for f in model.config.spec.features]
     wanted = {
@@ -52,7 +52,7 @@ def test_the_scatter_of_an_abort_counts_the_events_that_were_done() -> None:
     done = train(job_of(model), chunk, before.tables, HOT, NONE)
     divergence = done.outcome.divergence
     assert divergence is not None
-    frame = scatter(model, chunk, before, done)
+    frame = norm_table(model, chunk, before, done)
     events = done.outcome.events_done
     assert frame.updates.sum() == 5 * events < 5 * 500
     worst = frame.loc[frame.norm.idxmax()]
@@ -76,7 +76,7 @@ def test_updates_are_counted_slot_by_slot(multi: bool) -> None:
 
 
 def test_a_line_of_models_learns() -> None:
-    """The same chunk again and again: each cycle starts where the last one ended."""
+    """The same chunk many times: each cycle starts where the last one ended."""
     model = Model(CONFIGS[False])
     chunk = some_chunk(300)
     outcomes = sustain(model, [chunk] * 4, job_of(model), SETTING, ENTROPIC)

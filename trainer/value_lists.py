@@ -1,4 +1,4 @@
-"""Where the values of a chunk's events go: kernels of `compile_chunk`."""
+"""Lists of values, for `compile_chunk`: normalise them, and write them as rows of events."""
 
 from functools import cache
 from typing import NamedTuple
@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergence.jit import compiling, jit
-from trainer.kernel import Slots
+from trainer.kernel import EventRows
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 
-class Lists(NamedTuple):
-    """One feature of all events, read-only: values by number, how many an event has, weights.
+class ValueLists(NamedTuple):
+    """One feature of all events, read-only: codes of values, how many an event has, and weights.
 
-    No lengths and weights: each event has one value, of weight 1.
+    Without lengths and weights, each event has one value, of weight 1.
     """
 
     codes: Ints
@@ -25,8 +25,8 @@ class Lists(NamedTuple):
 
 
 @jit
-def lay(lists: Lists, rows: Ints, number: int, place: Longs, slots: Slots) -> None:
-    """Write one feature of every event to `place`, which moves on; `rows` has the row of a code."""
+def write_rows(lists: ValueLists, rows: Ints, number: int, place: Longs, slots: EventRows) -> None:
+    """Write one feature of every event to `place`, and advance it; `rows` is by code."""
     listed, value = len(lists.lengths) > 0, 0
     for event in range(len(place)):
         first = place[event]
@@ -40,12 +40,12 @@ def lay(lists: Lists, rows: Ints, number: int, place: Longs, slots: Slots) -> No
 
 
 @jit
-def merge(
+def normalised(
     codes: Ints, lengths: Longs, weights: NDArray[np.float64], values: int, missing: int
 ) -> tuple[Ints, Longs, NDArray[np.float32]]:
     """(codes, lengths, weights) of lists in which values count once and weights sum to 1.
 
-    What weighs nothing is left out; a list of which nothing is left holds `missing` alone.
+    Values of weight 0 are left out; a list that is then empty holds `missing` alone.
     """
     most = len(codes) + len(lengths)
     code, length = np.empty(most, np.int32), np.empty(len(lengths), np.int64)
@@ -78,13 +78,13 @@ def merge(
 
 
 @cache
-def warm_up_slots() -> None:
+def warm_up_value_lists() -> None:
     """Compile or load these kernels, one process at a time."""
     codes, lengths, weights = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0)
     shares = weights.astype(np.float32)
-    slots = Slots(lengths.copy(), codes.copy(), codes.copy(), shares.copy())
+    slots = EventRows(lengths.copy(), codes.copy(), codes.copy(), shares.copy())
     for array in (codes, lengths, weights, shares):
         array.setflags(write=False)
     with compiling():
-        merge(codes, lengths, weights, 0, 0)
-        lay(Lists(codes, lengths, shares), slots.row, 0, slots.start, slots)
+        normalised(codes, lengths, weights, 0, 0)
+        write_rows(ValueLists(codes, lengths, shares), slots.row, 0, slots.start, slots)

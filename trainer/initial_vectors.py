@@ -1,6 +1,6 @@
-"""The first vector of a value: normal entries drawn from (seed, feature, value) alone.
+"""The initial vector of a value: normal entries that depend on (seed, feature, value) alone.
 
-Every instance, process and machine draws the same one, in whatever order values appear.
+Every instance, process and machine draws the same one, whatever the order of the values.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from divergence.jit import jit
 
 
-def first_vectors(
+def initial_vectors(
     seed: int, feature: str, values: list[str], length: int, std: float
 ) -> NDArray[np.float32]:
     """float32 [values, length] of N(0, std**2)."""
