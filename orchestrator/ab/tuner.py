@@ -8,7 +8,7 @@ from orchestrator.journal.models import model_config
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.loop.prefetch import prepare_chunk
 from orchestrator.pool.local_pool import LocalPool
-from orchestrator.search.sampler import draw, generator
+from orchestrator.search.sampler import cycle_rng, draw_quantiles
 from orchestrator.sources.protocol import Events
 from trainer.features import FeatureSpec
 from trainer.instance import Job
@@ -39,7 +39,7 @@ class Tuner:
     def learn(self, cycle: int, events: pa.Table) -> None:
         """Train all instances of a cycle; the best of those retained is the new champion."""
         prepared = prepare_chunk(Events(cycle, events, "traffic"), self._spec, self._pool.share)
-        draws = draw(self._config, cycle, generator(self._config.seed, cycle))
+        draws = draw_quantiles(self._config, cycle, cycle_rng(self._config.seed, cycle))
         plan = self.state.plan(prepared, draws, leader=None)
         self._pool.start([self.state.progress(plan, self._pool.share)])
         (result,) = self._pool.results()

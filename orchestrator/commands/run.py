@@ -18,7 +18,7 @@ import click
 from orchestrator.commands.options import config_argument, json_option, set_option
 from orchestrator.config.file import load_config
 from orchestrator.config.schema import RunConfig
-from orchestrator.journal.run_folder import Start, must_hold_run, prepare
+from orchestrator.journal.run_folder import ResumePoint, prepare, require_run
 from orchestrator.pool.ray_env import Cluster, local_environment
 from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.storage.lease import hold_lease
@@ -66,7 +66,7 @@ def command(
     config = load_config(config_path, assignments)
     folder = open_store(out or f"runs/{Path(config_path).stem}")
     if resume:
-        must_hold_run(folder)
+        require_run(folder)
     sets = [part for assignment in assignments for part in ("--set", assignment)]
     where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
     again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
@@ -93,7 +93,7 @@ def command(
 def _train(
     config: RunConfig,
     store: Store,
-    start: Start,
+    start: ResumePoint,
     view: View,
     cluster: Cluster | None,
     verbose: bool,
@@ -104,7 +104,7 @@ def _train(
     from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
     from orchestrator.pool.ray_pool import RayPool, RetryPolicy
     from orchestrator.pool.ray_start import started_ray
-    from orchestrator.watch.metrics import Metrics
+    from orchestrator.watch.metrics import RunMetrics
 
     actors = None if config.actors == "auto" else config.actors
     policy = RetryPolicy(config.tries, config.patience_s)
@@ -114,7 +114,7 @@ def _train(
         view,
         _publishing(config, store, start, view) as publish,
     ):
-        metrics = Metrics(store.uri, live=config.source.live)
+        metrics = RunMetrics(store.uri, live=config.source.live)
         listeners = [view.show, metrics.update, *publish]
         make_pool = partial(RayPool, size=size, policy=policy)
         return run(config, store, start, listeners, make_pool, stop)
@@ -122,7 +122,7 @@ def _train(
 
 @contextmanager
 def _publishing(
-    config: RunConfig, store: Store, start: Start, view: View
+    config: RunConfig, store: Store, start: ResumePoint, view: View
 ) -> Iterator[list["Listener"]]:
     """The listener that publishes champions, where the config says so."""
     if config.publish is None:

@@ -128,7 +128,7 @@ def set_aside_uncommitted(store: Store, arms: Iterable[str], cycle: int) -> list
     return moved
 
 
-def expendable(
+def unneeded_models(
     names: Iterable[str], newest: int, keep_last: int, keep_every: int | None
 ) -> list[str]:
     """The names among an arm's model files that no kept cycle needs.

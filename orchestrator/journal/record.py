@@ -124,7 +124,7 @@ def count_outcomes(record: CycleRecord) -> OutcomeCounts:
     )
 
 
-def champion(record: CycleRecord) -> Outcome | None:
+def winning_outcome(record: CycleRecord) -> Outcome | None:
     """The outcome of the winning instance; None if there is no winner."""
     return next((o for o in record.outcomes if o.instance == record.winner), None)
 

@@ -15,7 +15,7 @@ CONFIG = "config.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ResumePoint:
     """The first cycle to train, the records of the cycle before it, and messages for the user."""
 
     cycle: int
@@ -34,13 +34,13 @@ def run_config(store: Store) -> RunConfig:
     return read_config(text, f"{store.uri}/{CONFIG}")
 
 
-def must_hold_run(store: Store) -> None:
+def require_run(store: Store) -> None:
     """InputError if the folder has no run to resume."""
     if CONFIG not in store.names(""):
         raise InputError(f"{store.uri}: cannot resume: not a run folder (it has no {CONFIG})")
 
 
-def prepare(store: Store, config: RunConfig) -> Start:
+def prepare(store: Store, config: RunConfig) -> ResumePoint:
     """Create the run folder, or find the cycle to resume at and set newer records aside."""
     exists = CONFIG in store.names("")
     if exists and not _has_records(store):  # a failed start: another config may replace it
@@ -65,7 +65,7 @@ def prepare(store: Store, config: RunConfig) -> Start:
         )
     moved = set_aside_uncommitted(store, arms, found.cycle)
     messages = [*found.skipped, *(f"{path}: moved to set-aside/" for path in moved)]
-    return Start(found.cycle + 1, found.records, tuple(messages))
+    return ResumePoint(found.cycle + 1, found.records, tuple(messages))
 
 
 def _has_records(store: Store) -> bool:

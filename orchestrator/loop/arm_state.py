@@ -14,7 +14,7 @@ from orchestrator.journal.record import CycleRecord, FileRef
 from orchestrator.loop.prefetch import PreparedChunk
 from orchestrator.pool.messages import ArmResult, Task
 from orchestrator.pool.progress import ArmProgress, Pace
-from orchestrator.search.sampler import Draws, SearchState, ask, following, tell
+from orchestrator.search.sampler import Draws, SearchState, ask, tell, with_leader_steps
 from orchestrator.storage.store import Store
 from trainer.chunk import Chunk
 from trainer.kernel import Tables
@@ -69,12 +69,12 @@ class ArmState:
         self.model = load_model(save_model(other.model), other.name, other.model.config)
         self.model.set_mu(initial_mu(self.config.rule))  # the other's mean nothing to this rule
         self.has_champion = other.has_champion
-        self.search = following(SearchState(), other.search)
+        self.search = with_leader_steps(SearchState(), other.search)
 
     def plan(self, prepared: PreparedChunk, draws: Draws, leader: SearchState | None) -> Plan:
         """The arm's part in a cycle; `leader` is the search that all arms follow, if any."""
         assert prepared.chunk is not None
-        state = self.search if leader is None else following(self.search, leader)
+        state = self.search if leader is None else with_leader_steps(self.search, leader)
         settings = ask(self._search_config, self._space, state, draws)
         tasks = (
             Task(i, setting, kernel_rule(self.config.rule, setting))

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from divergence.errors import InputError
 from orchestrator.config.schema import Retention
-from orchestrator.journal.journal import commit, expendable, model_path
+from orchestrator.journal.journal import commit, model_path, unneeded_models
 from orchestrator.journal.norms import champion_norms
 from orchestrator.journal.record import CycleRecord, FileRef
 from orchestrator.loop.arm_state import ArmState
@@ -131,7 +131,7 @@ class Committer:
         folder, kept = f"models/{record.arm}", self._retention
         used = {file.path for file in record.model}
         names = self._store.names(folder)
-        for name in expendable(names, record.cycle, kept.keep_last, kept.keep_every):
+        for name in unneeded_models(names, record.cycle, kept.keep_last, kept.keep_every):
             if f"{folder}/{name}" not in used:
                 self._store.delete(f"{folder}/{name}")
 

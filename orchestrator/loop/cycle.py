@@ -13,7 +13,7 @@ from orchestrator.loop.prefetch import Prefetcher, PreparedChunk
 from orchestrator.pool.handle import GRACE_S
 from orchestrator.pool.messages import ArmResult
 from orchestrator.pool.protocol import Pool
-from orchestrator.search.sampler import SearchState, draw, generator
+from orchestrator.search.sampler import SearchState, cycle_rng, draw_quantiles
 
 RESERVED_SHARE = 0.05
 """The share of a deadline that is kept free for the commit, at least."""
@@ -127,7 +127,7 @@ def _plan(loop: Loop, arms: Sequence[ArmState], prepared: PreparedChunk) -> dict
     """Each arm's plan by its name, all from the same draws; none where there are no events."""
     if prepared.chunk is None:
         return {}
-    draws = draw(loop.config, prepared.cycle, generator(loop.config.seed, prepared.cycle))
+    draws = draw_quantiles(loop.config, prepared.cycle, cycle_rng(loop.config.seed, prepared.cycle))
     leader = _leader(loop)
     return {arm.name: arm.plan(prepared, draws, leader) for arm in arms}
 

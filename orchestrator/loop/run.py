@@ -10,7 +10,7 @@ from enum import Enum
 
 from orchestrator.config.schema import RunConfig, config_hash, feature_spec
 from orchestrator.journal.models import model_config
-from orchestrator.journal.run_folder import Start
+from orchestrator.journal.run_folder import ResumePoint
 from orchestrator.loop.arm_state import open_arms
 from orchestrator.loop.committer import Committer, Listener
 from orchestrator.loop.cycle import Loop, run_cycle
@@ -49,7 +49,7 @@ class Ended:
 def run(
     config: RunConfig,
     store: Store,
-    start: Start,
+    start: ResumePoint,
     listeners: Sequence[Listener],
     make_pool: MakePool,
     stop: threading.Event | None = None,

@@ -11,7 +11,7 @@ from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, feature_spec
 from orchestrator.journal.journal import check_files, read_record
 from orchestrator.journal.models import model_config, read_model
-from orchestrator.journal.record import CorruptError, CycleRecord, champion
+from orchestrator.journal.record import CorruptError, CycleRecord, winning_outcome
 from orchestrator.journal.run_folder import run_config
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.sources.opening import open_source
@@ -144,7 +144,7 @@ class _History:
         return state.model
 
     def _retrain_winner(self, state: ArmState, record: CycleRecord) -> None:
-        winner = champion(record)
+        winner = winning_outcome(record)
         if winner is None:
             return
         chunk = self.chunk(record)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.journal.record import CycleRecord, champion, count_outcomes
+from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
 from orchestrator.report.load import Run
 from trainer.setting import PARAMETERS
 
@@ -48,7 +48,7 @@ def _records(runs: Iterable[Run]) -> Iterator[tuple[Run, str, CycleRecord]]:
 
 
 def _cycle_row(run: Run, rule: str, record: CycleRecord) -> tuple[Any, ...]:
-    count, best, norms = count_outcomes(record), champion(record), record.norms
+    count, best, norms = count_outcomes(record), winning_outcome(record), record.norms
     decided = count.retained + count.diverged
     row = {
         "run": run.name,

@@ -46,7 +46,7 @@ class SearchState:
     caution: int = 0
 
 
-def draw(config: RunConfig, cycle: int, rng: np.random.Generator) -> Draws:
+def draw_quantiles(config: RunConfig, cycle: int, rng: np.random.Generator) -> Draws:
     """Draw the quantiles of a cycle, for all arms."""
     shape = (config.search.instances, len(PARAMETERS))
     if not isinstance(config.search.sampler, GridSampler):
@@ -59,7 +59,7 @@ def draw(config: RunConfig, cycle: int, rng: np.random.Generator) -> Draws:
     return np.where(lengths > 1, steps / np.maximum(lengths - 1, 1), 0.5)
 
 
-def generator(seed: int, cycle: int) -> np.random.Generator:
+def cycle_rng(seed: int, cycle: int) -> np.random.Generator:
     """The random generator of a cycle's draws."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, cycle))))
 
@@ -98,7 +98,7 @@ def tell(state: SearchState, outcomes: Sequence[Outcome], winner: int | None) ->
     return SearchState(won[0] if won else state.incumbent, caution)
 
 
-def following(state: SearchState, leader: SearchState) -> SearchState:
+def with_leader_steps(state: SearchState, leader: SearchState) -> SearchState:
     """The state with eta0, alpha and beta of another arm's incumbent."""
     if leader.incumbent is None:
         return state

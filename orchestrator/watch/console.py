@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.journal.record import CycleRecord, champion, count_outcomes
+from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
 from trainer.setting import PARAMETERS, Setting
 
 BAR = 16
@@ -110,7 +110,7 @@ class TableView:
 
 def summary(record: CycleRecord) -> dict[str, Any]:
     """A record in short, for a program; numbers that are not finite are null."""
-    best = champion(record)
+    best = winning_outcome(record)
     return {
         "cycle": record.cycle,
         "arm": record.arm,
@@ -129,7 +129,7 @@ def summary(record: CycleRecord) -> dict[str, Any]:
 
 def line(record: CycleRecord) -> str:
     """A record in short, for a person."""
-    count, best = count_outcomes(record), champion(record)
+    count, best = count_outcomes(record), winning_outcome(record)
     parts = [record.arm, f"retained {count.retained}/{count.launched}"]
     parts += [f"{name} {n}" for name in ("failed", "late") if (n := getattr(count, name))]
     if best is None:
@@ -160,7 +160,7 @@ def table(records: Sequence[CycleRecord], cycles: int | None, seconds: Sequence[
 
 
 def _row(record: CycleRecord) -> list[Text]:
-    count, best = count_outcomes(record), champion(record)
+    count, best = count_outcomes(record), winning_outcome(record)
     served = _finite(record.served_logloss)
     fraction = count.retained_fraction
     colour = "red" if fraction is None or fraction < 0.8 else "green"

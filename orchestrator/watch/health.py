@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from orchestrator.journal.journal import check_files, cycles_of, read_record
-from orchestrator.journal.record import CorruptError, CycleRecord, champion, count_outcomes
+from orchestrator.journal.record import CorruptError, CycleRecord, count_outcomes, winning_outcome
 from orchestrator.storage.store import Store
 
 HOUR = timedelta(hours=1)
@@ -104,7 +104,7 @@ def arm_health(records: Sequence[CycleRecord]) -> ArmHealth:
     served = [r.served_logloss for r in judged if r.served_logloss is not None]
     events = sum(r.chunk.events for r in records)
     aside = sum(sum(r.chunk.set_aside.values()) for r in records)
-    best = champion(newest)
+    best = winning_outcome(newest)
     return ArmHealth(
         arm=newest.arm,
         cycle=newest.cycle,

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from ray.util.metrics import Counter, Gauge
 
-from orchestrator.journal.record import CycleRecord, champion, count_outcomes
+from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
 from orchestrator.watch.health import committed_at, parse_time, started_at
 
 OF_ARMS = {
@@ -38,7 +38,7 @@ OUTCOMES = "holdfast_outcomes_total"
 REMEMBERED = 20
 
 
-class Metrics:
+class RunMetrics:
     """Keeps a run's metrics up to date. Ray must be up."""
 
     def __init__(self, run: str, live: bool) -> None:
@@ -68,7 +68,7 @@ class Metrics:
 
 def arm_figures(record: CycleRecord) -> dict[str, float]:
     """The metrics of an arm's record; those that it does not have are left out."""
-    count, best = count_outcomes(record), champion(record)
+    count, best = count_outcomes(record), winning_outcome(record)
     figures = {
         "holdfast_retained_fraction": count.retained_fraction,
         "holdfast_useful_fraction": count.useful / count.launched if count.launched else None,

@@ -38,7 +38,7 @@ from orchestrator.loop.prefetch import PreparedChunk  # noqa: E402
 from orchestrator.loop.run import run  # noqa: E402
 from orchestrator.pool.ray_pool import RayPool, RetryPolicy  # noqa: E402
 from orchestrator.pool.ray_start import local_cores, started_ray  # noqa: E402
-from orchestrator.search.sampler import SearchState, draw, generator  # noqa: E402
+from orchestrator.search.sampler import SearchState, cycle_rng, draw_quantiles  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.storage.open import open_store  # noqa: E402
 from scripts.results.readme import BENCH, Tee, replace_block  # noqa: E402
@@ -188,7 +188,10 @@ class Alternating(Records):
         super().__init__()
         line, job = line_of(config)
         chunks = chunks_of(config)
-        draws = [draw(config, cycle, generator(config.seed, cycle)) for cycle in range(len(chunks))]
+        draws = [
+            draw_quantiles(config, cycle, cycle_rng(config.seed, cycle))
+            for cycle in range(len(chunks))
+        ]
         info = ChunkInfo("bench", 0, 0, 0.0, {})
         prepared = [PreparedChunk(c, info, chunk, chunk) for c, chunk in enumerate(chunks)]
         plans = [line.plan(each, draws[each.cycle], None) for each in prepared]

@@ -42,7 +42,7 @@ CHANGED = 2000
 """Rows that a delta changes."""
 
 
-class Source:
+class MadeUpPlace:
     """A published place of a made-up model, which changes on request."""
 
     def __init__(self, folder: Path, vectors: int) -> None:
@@ -133,7 +133,7 @@ def main() -> None:
     options = parser.parse_args()
     kept = StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(Tee(kept)):
-        source = Source(Path(folder), options.vectors)
+        source = MadeUpPlace(Path(folder), options.vectors)
         command = [sys.executable, "-c", "from orchestrator.cli import main; main()", "serve",
                    folder, "--port", "0", "--poll-s", "0.1"]  # fmt: skip
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

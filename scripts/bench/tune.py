@@ -21,7 +21,7 @@ from trainer.kernel import Tables
 from trainer.setting import Setting
 
 
-class Trial(tune.Trainable):
+class TuneTrial(tune.Trainable):
     """One member of the population. What it trains from is the same at every step."""
 
     def setup(self, config: dict[str, Any], what: Any = None) -> None:
@@ -72,7 +72,7 @@ def population(job: Job, chunks: list[Chunk], line: ArmState, size: int) -> floa
     )
     with tempfile.TemporaryDirectory() as folder:
         tuner = tune.Tuner(
-            tune.with_resources(tune.with_parameters(Trial, what=what), {"cpu": 1}),
+            tune.with_resources(tune.with_parameters(TuneTrial, what=what), {"cpu": 1}),
             param_space={"eta0": tune.loguniform(0.1, 0.5)},
             tune_config=tune.TuneConfig(scheduler=scheduler, num_samples=size, reuse_actors=True),
             run_config=tune.RunConfig(

@@ -33,19 +33,19 @@ class Experiment:
     changes: tuple[str, ...] = ()
     """What it sets in the config."""
 
-    def runs(self, seeds: tuple[int, ...]) -> Iterator["Run"]:
+    def runs(self, seeds: tuple[int, ...]) -> Iterator["PlannedRun"]:
         """Its runs, preset by preset."""
         for preset, seed in product(self.presets or (None,), seeds):
             sets = (f"seed={seed}", *self.changes)
             if preset is None:
-                yield Run(self, f"{self.name}-{seed}", sets)
+                yield PlannedRun(self, f"{self.name}-{seed}", sets)
             else:
                 market = (f"source.seed={seed}", f"source.preset={preset}")
-                yield Run(self, f"{self.name}-{preset}-{seed}", (*market, *sets))
+                yield PlannedRun(self, f"{self.name}-{preset}-{seed}", (*market, *sets))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PlannedRun:
     """One run: its folder's name, and what it changes in the config."""
 
     experiment: Experiment
@@ -74,7 +74,7 @@ EXPERIMENTS = (
 )
 
 
-def planned(seeds: tuple[int, ...], only: tuple[str, ...]) -> list[Run]:
+def planned(seeds: tuple[int, ...], only: tuple[str, ...]) -> list[PlannedRun]:
     """All runs, experiment by experiment."""
     wanted = [one for one in EXPERIMENTS if not only or one.name in only]
     return [run for one in wanted for run in one.runs(seeds)]

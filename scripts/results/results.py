@@ -27,7 +27,7 @@ PICTURES = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResultPart:
     """A section of an experiment's report, and what the results page shows of it."""
 
     experiment: str
@@ -39,7 +39,7 @@ class Part:
 
 
 PARTS = (
-    Part(
+    ResultPart(
         "week",
         "retained",
         "A week of cycles",
@@ -49,7 +49,7 @@ PARTS = (
         "edge of stability: ours stay well inside it. The direction is the same with every "
         "seed: entropic loses about a third of what production loses.",
     ),
-    Part(
+    ResultPart(
         "wide",
         "retained",
         "The same with wider draws (eta0 times or divided by up to 30)",
@@ -60,7 +60,7 @@ PARTS = (
         "production often loses a fifth must be more volatile than this one, or be searched "
         "with even more aggressive settings.",
     ),
-    Part(
+    ResultPart(
         "week",
         "norms",
         "How large the vectors become",
@@ -68,7 +68,7 @@ PARTS = (
         "vectors grow to twice the size of entropic's. In the stormy market vectors disappear "
         "sooner, and the difference is too small to measure in one week of one seed.",
     ),
-    Part(
+    ResultPart(
         "lift",
         "lift",
         "Two weeks of lift",
@@ -78,7 +78,7 @@ PARTS = (
         'larger. What mostly fails is "consistently", which we define as nine tenths of the '
         "time.",
     ),
-    Part(
+    ResultPart(
         "duel",
         "entropic-euclidean",
         "Entropic against Euclidean",
@@ -86,7 +86,7 @@ PARTS = (
         "size, Euclidean ascent keeps the same settings alive about as well, and keeps norms "
         "somewhat lower.",
     ),
-    Part(
+    ResultPart(
         "rho",
         "bound",
         "The bound and its k",
@@ -97,7 +97,7 @@ PARTS = (
         "(0.074: k = 0.1 and ρ₀ = 0.74). So in a winning model only the few largest vectors "
         "are held, and in both arms selection has already removed the aggressive settings.",
     ),
-    Part(
+    ResultPart(
         "rules",
         "rules",
         "Every rule",
@@ -107,21 +107,21 @@ PARTS = (
         "it works. Projection, max-norm and clippy are simpler, and retain everything at no "
         "worse a log-loss.",
     ),
-    Part(
+    ResultPart(
         "map",
         "stability",
         "The edge of stability (15 settings, each kept for a day of 4,000 events a cycle)",
         chart="edge-of-stability",
         table=True,
     ),
-    Part(
+    ResultPart(
         "movielens",
         "retained",
         "MovieLens 100K",
         explanation="the effect is larger on real events than on simulated ones, but 48 "
         "cycles are too few to measure what happens rarely.",
     ),
-    Part(
+    ResultPart(
         "movielens",
         "lift",
         "MovieLens 100K: lift",
@@ -150,7 +150,7 @@ def _report(folder: Path, experiment: str) -> Report | None:
         raise click.ClickException(str(error)) from None
 
 
-def _lines(part: Part, report: Report | None) -> Iterator[str]:
+def _lines(part: ResultPart, report: Report | None) -> Iterator[str]:
     section = _section(part, report)
     yield f"### {part.heading}\n"
     if report is None or section is None:
@@ -200,7 +200,7 @@ def _by_rule(study: Study) -> ReportTable:
     return ReportTable("", columns, tuple(rows), note)
 
 
-def _section(part: Part, report: Report | None) -> Section | None:
+def _section(part: ResultPart, report: Report | None) -> Section | None:
     sections = report.sections if report else ()
     return next((section for section in sections if section.key == part.section), None)
 

@@ -3,7 +3,7 @@ import pytest
 from divergence.errors import InputError
 from orchestrator.config.file import config_text, read_config
 from orchestrator.config.space import space_of
-from orchestrator.search.sampler import SearchState, ask, draw, generator
+from orchestrator.search.sampler import SearchState, ask, cycle_rng, draw_quantiles
 
 HEAD = "source: simulator\nsustain: {eta0: [1, 10], alpha: [3], beta: [0.4, 0.8]}\n"
 ARMS = HEAD + "arms: [{name: a, rule: {name: l2, lam: 0.01}}, {name: b, rule: none}]\n"
@@ -28,7 +28,7 @@ def test_a_kept_setting_is_what_every_cycle_tries() -> None:
     config = read_config(ARMS, "run.yaml")
     arm = config.arms[2]
     for cycle, caution in ((0, 0), (1, 0), (7, 5)):
-        draws = draw(config, cycle, generator(config.seed, cycle))
+        draws = draw_quantiles(config, cycle, cycle_rng(config.seed, cycle))
         state = SearchState(caution=caution)
         (setting,) = ask(config.search, space_of(config, arm, 1.0), state, draws)
         assert (setting.eta0, setting.alpha, setting.beta, setting.lam) == (10, 3, 0.4, 0.01)

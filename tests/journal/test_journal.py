@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from orchestrator.journal.journal import (
     commit,
     cycles_of,
-    expendable,
     model_path,
     newest_committed,
     read_record,
     record_path,
     records_of,
     set_aside_uncommitted,
+    unneeded_models,
 )
 from orchestrator.journal.record import CorruptError, CycleRecord, FileRef, encode
 from orchestrator.storage.local_store import LocalStore
@@ -159,11 +159,11 @@ def test_a_run_on_an_object_store_resumes_the_same(bucket: str) -> None:
 
 def test_retention_keeps_the_last_and_every_so_many() -> None:
     names = [Path(model_path("a", cycle)).name for cycle in range(10)]
-    gone = expendable(names, newest=9, keep_last=2, keep_every=4)
+    gone = unneeded_models(names, newest=9, keep_last=2, keep_every=4)
     assert sorted(set(names) - set(gone)) == [names[i] for i in (0, 4, 8, 9)]
-    assert expendable(names, 9, 1, None) == names[:9]
-    assert expendable(names, 9, 99, None) == []
-    assert expendable([*names, "cycle-000010.safetensors", "README"], 9, 99, None) == []
+    assert unneeded_models(names, 9, 1, None) == names[:9]
+    assert unneeded_models(names, 9, 99, None) == []
+    assert unneeded_models([*names, "cycle-000010.safetensors", "README"], 9, 99, None) == []
 
 
 @given(
@@ -186,7 +186,7 @@ def test_no_file_that_a_kept_cycle_is_made_of_is_expendable(
         if cycle > newest - keep_last or (keep_every and cycle % keep_every == 0):
             base = max(c for c in range(cycle + 1) if kinds[c] == "full")
             needed |= {names[c] for c in range(base, cycle + 1) if c in names}
-    gone = set(expendable(names.values(), newest, keep_last, keep_every))
+    gone = set(unneeded_models(names.values(), newest, keep_last, keep_every))
     assert not gone & needed
     fulls = {names[c] for c, kind in enumerate(kinds) if kind == "full"}
     assert gone >= fulls - needed

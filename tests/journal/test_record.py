@@ -10,11 +10,11 @@ from divergence.errors import InputError
 from orchestrator.journal.record import (
     CorruptError,
     CycleRecord,
-    champion,
     count_outcomes,
     decode,
     encode,
     reproducible_part,
+    winning_outcome,
 )
 from support.records import outcome, record
 
@@ -107,8 +107,8 @@ def test_useful_is_retained_and_better_than_a_constant() -> None:
 
 
 def test_the_champion_is_the_winners_outcome() -> None:
-    assert champion(record()) == record().outcomes[0]
-    assert champion(record(winner=None)) is None
+    assert winning_outcome(record()) == record().outcomes[0]
+    assert winning_outcome(record(winner=None)) is None
 
 
 def test_two_runs_of_the_same_bits_differ_in_the_clock_only() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from divergence.errors import InputError
 from orchestrator.journal.journal import commit, record_path
-from orchestrator.journal.run_folder import must_hold_run, prepare, run_config
+from orchestrator.journal.run_folder import prepare, require_run, run_config
 from orchestrator.storage.local_store import LocalStore
 from support.configs import MINIMAL, config
 from support.records import record
@@ -86,6 +86,6 @@ def test_another_config_is_refused_with_what_differs(store: LocalStore) -> None:
 
 def test_there_must_be_a_run_to_resume(store: LocalStore) -> None:
     with pytest.raises(InputError, match="cannot resume: not a run folder"):
-        must_hold_run(store)
+        require_run(store)
     with pytest.raises(InputError, match=r"not a run folder: it has no config\.yaml"):
         run_config(store)

@@ -13,10 +13,10 @@ from orchestrator.search.sampler import (
     MAX_CAUTION,
     SearchState,
     ask,
-    draw,
-    following,
-    generator,
+    cycle_rng,
+    draw_quantiles,
     tell,
+    with_leader_steps,
 )
 from support.configs import config
 from support.records import SETTING, outcome
@@ -56,7 +56,7 @@ def holds(span: Interval | Choice, value: float) -> bool:
 
 
 def asked(run: RunConfig, arm: int, state: SearchState, cycle: int) -> list[Setting]:
-    draws = draw(run, cycle, generator(run.seed, cycle))
+    draws = draw_quantiles(run, cycle, cycle_rng(run.seed, cycle))
     return ask(run.search, space_of(run, run.arms[arm], rho0=0.9), state, draws)
 
 
@@ -130,9 +130,9 @@ def test_arms_share_their_draws(seed: int, cycle: int, sampler: str) -> None:
 
 def test_another_seed_or_cycle_gives_other_draws() -> None:
     run = config(TWO_ARMS, "search.sampler=random")
-    first = draw(run, 0, generator(0, 0))
-    assert not np.array_equal(first, draw(run, 1, generator(0, 1)))
-    assert not np.array_equal(first, draw(run, 0, generator(1, 0)))
+    first = draw_quantiles(run, 0, cycle_rng(0, 0))
+    assert not np.array_equal(first, draw_quantiles(run, 1, cycle_rng(0, 1)))
+    assert not np.array_equal(first, draw_quantiles(run, 0, cycle_rng(1, 0)))
 
 
 def test_adaptive_moves_near_and_explores_with_the_last() -> None:
@@ -213,5 +213,7 @@ def test_faults_and_lateness_teach_the_search_nothing(status: str) -> None:
 def test_an_arm_may_follow_anothers_champion() -> None:
     leader = SearchState(Setting(2.0, 4.0, 0.6, lam=0.1))
     own = SearchState(Setting(1.0, 1.0, 0.5, rho=0.2, dual_step=5.0), 3)
-    assert following(own, leader) == SearchState(Setting(2.0, 4.0, 0.6, rho=0.2, dual_step=5.0), 3)
-    assert following(own, SearchState()) == own
+    assert with_leader_steps(own, leader) == SearchState(
+        Setting(2.0, 4.0, 0.6, rho=0.2, dual_step=5.0), 3
+    )
+    assert with_leader_steps(own, SearchState()) == own
