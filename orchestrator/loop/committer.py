@@ -1,7 +1,7 @@
 """Commits cycles one after the other in a thread of its own: models first, then records.
 
 A commit reads the models while the next cycle trains from copies of their rows. Whoever changes a
-model calls `finish` first. The loop decides when a commit starts: not while actors wait for it.
+model calls `wait` first. The loop decides when a commit starts: not while actors wait for it.
 """
 
 import hashlib
@@ -52,6 +52,8 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._pending: Sequence[PendingCommit] = ()
         self._running: Future[list[CycleRecord]] | None = None
+        self._committed: list[CycleRecord] = []
+        """The records that the listeners have not seen yet."""
         self.seconds = 0.0
         """How long the last commit took."""
 
@@ -82,21 +84,27 @@ class Committer:
         if self._pending:
             self._running, self._pending = self._thread.submit(self._write, self._pending), ()
 
-    def finish(self) -> None:
-        """Commit what was handed over, if that is not done yet, and tell the listeners."""
+    def wait(self) -> None:
+        """Return once what was handed over is committed: now the models may change."""
         self.start()
         running, self._running = self._running, None
         if running is None:
             return
         try:
-            records = running.result(timeout=COMMIT_S)
+            self._committed = running.result(timeout=COMMIT_S)
         except FutureTimeout:
             raise InputError(
                 f"{self._store.uri}: a commit took more than {COMMIT_S:.0f} s and was given up: "
                 "is the storage reachable?"
             ) from None
-        for listener in self._listeners:
-            listener(records)
+
+    def finish(self) -> None:
+        """Wait, and then call the listeners, who may take their time: no actor is waiting."""
+        self.wait()
+        records, self._committed = self._committed, []
+        if records:
+            for listener in self._listeners:
+                listener(records)
 
     def _write(self, cycle: Sequence[PendingCommit]) -> list[CycleRecord]:
         began = time.monotonic()

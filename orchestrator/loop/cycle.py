@@ -59,7 +59,7 @@ def run_cycle(loop: Loop, cycle: int) -> bool:
     results, changes = {}, {}
     for result in loop.pool.results():  # an arm's outcomes, its winner and the winner's rows
         clock.trained()
-        loop.committer.finish()  # it reads the models, and they change now
+        loop.committer.wait()  # it reads the models, and they change now
         results[result.arm] = result
         changes[result.arm] = loop.arms[result.arm].adopt(plans[result.arm], result)
 
