@@ -1,0 +1,355 @@
+"""The HTTP service under hostile requests: limits, the form of refusals, and /health meanwhile."""
+
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from orchestrator.commands.serve import command
+from orchestrator.serving.app import make_app
+from orchestrator.serving.limits import DEFAULT
+from scripts.bench.serve import Source
+from scripts.bench.serve import body as scored_body
+
+JSON = {"content-type": "application/json"}
+USER = {"age": "1", "gender": "1", "geo": "1", "device": "1", "hour": 9, "last_category": None}
+AD = {"creative": "1", "campaign": "1", "advertiser": "1", "category": "1"}
+
+
+def asked(**user: Any) -> dict[str, Any]:
+    return {"user": USER | {"interests": ["1"]} | user, "ads": [AD]}
+
+
+class Served:
+    """A process that serves a made-up model."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        Source(folder, vectors=400)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from orchestrator.cli import main; main()", "serve",
+             str(folder), "--port", "0", *options],
+            stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.search(r"http://127.0.0.1:(\d+)$", line)
+        assert found, line
+        self.port = int(found[1])
+        for _ in range(600):
+            try:
+                self.connect().close()
+                return
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        raise AssertionError("the service did not start")
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=20)
+
+    def ask(
+        self, body: Any, path: str = "/v1/score", headers: dict[str, str] = JSON
+    ) -> tuple[int, Any]:
+        """The status and the answer to a body; None: GET."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        connection.request("GET" if body is None else "POST", path, data, headers)
+        answer = connection.getresponse()
+        read = json.loads(answer.read())
+        connection.close()
+        return answer.status, read
+
+    def raw(self, data: bytes) -> tuple[int, str]:
+        """The status and the one line that these bytes get, which must be followed by the end."""
+        with self.connect() as connection:
+            connection.sendall(data)
+            return read_refusal(connection)
+
+    def memory_mb(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+)", status)
+        assert found
+        return int(found[1]) / 1024
+
+    def stop(self) -> None:
+        self.process.terminate()
+        assert self.process.wait(timeout=30) in (0, -15)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def read_refusal(connection: socket.socket) -> tuple[int, str]:
+    received = b""
+    while data := connection.recv(65536):
+        received += data
+    head, _, body = received.partition(b"\r\n\r\n")
+    [line] = json.loads(body)["errors"]
+    return int(head.split()[1]), line
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    made = Served(tmp_path_factory.mktemp("place"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    made = Served(
+        tmp_path_factory.mktemp("place"),
+        "--max-body-mb", "0.1", "--max-ads", "20", "--max-values", "5",
+        "--read-timeout-s", "1", "--max-connections", "30",
+    )  # fmt: skip
+    yield made
+    made.stop()
+
+
+def test_help_shows_every_limit_and_its_default() -> None:
+    text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
+    for name in DEFAULT.__slots__:
+        default = getattr(DEFAULT, name)
+        assert re.search(rf"--{name.replace('_', '-')} [^-]*\[default: {default}[;\]]", text), name
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (b"", "body: must be a JSON object, sent with"),
+        (b"{oops", "body: not JSON: Expecting property name"),
+        (b"[" * 50_000, "body: is nested too deeply"),
+        (b'{"user": {"a": ' + b"[" * 900 + b"]" * 900 + b'}, "ads": [{}]}', "user.a: unknown feat"),
+        (b'{"user": {"age": ' + b"[" * 900 + b"]" * 900 + b'}, "ads": [{}]}', "user.age: must be a"),
+        (b'{"user": "\xff"}', "body: must be UTF-8, but is not at byte 10"),
+        (json.dumps(asked()).encode("utf-16"), "body: must be UTF-8"),
+        (b'\xef\xbb\xbf{"user": {}}', "body: not JSON: Unexpected UTF-8 BOM"),
+        (b'{"user": {}, "user": {}, "ads": []}', 'body: the key "user" occurs 2 times in one obj'),
+        (b'{"user": {"age": 1, "age": 2}, "ads": []}', 'body: the key "age" occurs 2 times'),
+        (asked() | {"x": 1}, "x: unknown key; the body must be"),
+        (asked() | {"x" * 90_000: 1}, "x" * 500),
+        (asked(**{"two\nlines": 1}), "user.two lines: unknown feature"),
+        (asked(**{str(i): i for i in range(1500)}), "user.0: unknown feature"),
+        (asked(**{"\ud800": 1}), "user.\ud800: unknown feature"),
+        (asked(age="\ud800"), "user.age: must be valid UTF-8"),
+        (asked(age=float("nan")), "body: a number must be finite, but is NaN"),
+        (asked(age=float("-inf")), "body: a number must be finite, but is -Infinity"),
+        (b'{"user": {"age": 1e999}, "ads": [{}]}', "body: a number must be finite, but is 1e999"),
+        (b'{"user": {"age": ' + b"9" * 5000 + b"}}", "body: Exceeds the limit (4300 digits)"),
+        (asked(interests={"1": 10**400}), "user.interests: a weight must be from 0 to 1e+30"),
+        (asked() | {"ads": [1] * 9_000}, "ads.0: Input should be a valid dictionary"),
+        (b"[]", "body: must be a JSON object, sent with"),
+        (b"null", "body: must be a JSON object, sent with"),
+    ],
+)  # fmt: skip
+def test_every_malformed_body_is_a_422_of_the_documented_form(
+    served: Served, body: Any, line: str
+) -> None:
+    status, answer = served.ask(body)
+    assert status == 422
+    assert list(answer) == ["errors"]
+    assert answer["errors"][0].startswith(line)
+    assert len(answer["errors"]) <= 20
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "\xff", ""])
+def test_a_wrong_content_type_is_a_422(served: Served, kind: str) -> None:
+    status, answer = served.ask(asked(), headers={"content-type": kind})
+    assert (status, list(answer)) == (422, ["errors"])
+    assert (
+        served.ask(asked(), headers={"content-type": "Application/JSON; charset=utf-8"})[0] == 200
+    )
+
+
+def test_the_page_of_documentation_still_describes_the_bodies(served: Served) -> None:
+    _, page = served.ask(None, "/openapi.json")
+    content = page["paths"]["/v1/batch"]["post"]["requestBody"]["content"]["application/json"]
+    assert content["schema"] == {"$ref": "#/components/schemas/BatchRequest"}
+
+
+def test_too_much_in_a_request_is_a_422_that_names_the_option(tight: Served) -> None:
+    one = asked()
+    refused = [
+        (one | {"ads": [AD] * 21}, "/v1/score", "ads: must be at most 20 in total, but are 21 (--max-ads)"),
+        ({"requests": [one] * 21}, "/v1/batch", "ads: must be at most 20 in total, but are 21 (--max-ads)"),
+        (asked(interests=list("abcdef")), "/v1/score",
+         "user.interests: must have at most 5 values, but has 6 (--max-values)"),
+        (asked(interests=dict.fromkeys("abcdef", 1)), "/v1/score",
+         "user.interests: must have at most 5 values, but has 6 (--max-values)"),
+        ({"user": asked(interests=list("abcdef"))["user"]}, "/v1/user-vector",
+         "user.interests: must have at most 5 values, but has 6 (--max-values)"),
+        (asked(interests=[[]] * 300), "/v1/score",
+         "body: must have at most 400 values for 20 ads, but has 614 (--max-ads)"),
+    ]  # fmt: skip
+    for body, path, line in refused:
+        assert tight.ask(body, path) == (422, {"errors": [line]})
+    many = {f"{i}": 1 for i in range(1006)}
+    status, answer = Served.ask(tight, asked(interests=many))
+    assert status == 422
+    assert answer["errors"][0].startswith("body: must have at most 400 values")
+    assert tight.ask(one | {"ads": [AD] * 20})[0] == 200
+
+
+def test_an_object_has_a_bounded_number_of_keys(served: Served) -> None:
+    status, answer = served.ask(asked() | dict.fromkeys(map(str, range(100_000)), 1))
+    line = "body: an object must have at most 2000 keys, but has 100002 (--max-values)"
+    assert (status, answer) == (422, {"errors": [line]})
+
+
+@pytest.mark.parametrize("path", ["/v1/score", "/health", "/nothing"])
+def test_a_body_that_is_too_large_is_a_413_while_it_arrives(served: Served, path: str) -> None:
+    """Sent to its end by a client that reads its answer only then, as most clients do."""
+    before, megabyte = served.memory_mb(), b" " * 1_000_000
+    line = "body: must be at most 2 MB (--max-body-mb)"
+    declared = f"POST {path} HTTP/1.1\r\ncontent-length: 300000000\r\n\r\n".encode()
+    chunked = f"POST {path} HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    for head, part, end in (
+        (declared, megabyte, b""),
+        (chunked, b"%x\r\n%b\r\n" % (len(megabyte), megabyte), b"0\r\n\r\n"),
+    ):
+        with served.connect() as connection:
+            connection.sendall(head)
+            for _ in range(300):
+                connection.sendall(part)
+            connection.sendall(end)
+            assert read_refusal(connection) == (413, line)
+    assert served.memory_mb() - before < 50
+
+
+def test_a_body_of_the_largest_size_is_read(tight: Served) -> None:
+    body = json.dumps(asked()).encode()
+    assert tight.ask(body.ljust(100_000))[0] == 200
+    assert tight.ask(body.ljust(100_001))[0] == 413
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"GET /health HT",
+        b"GET /health HTTP/1.1\r\nhost: x\r\n",
+        b"POST /v1/score HTTP/1.1\r\ncontent-length: 100\r\n\r\n",
+        b'POST /v1/score HTTP/1.1\r\ncontent-length: 100\r\n\r\n{"user"',
+        b"POST /v1/score HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{    \r\n",
+    ],
+)
+def test_a_request_that_is_not_complete_in_time_is_a_408(tight: Served, part: bytes) -> None:
+    began = time.monotonic()
+    line = "request: must be complete within 1 s (--read-timeout-s)"
+    assert tight.raw(part) == (408, line)
+    assert 0.9 < time.monotonic() - began < 5
+
+
+def test_a_request_that_drips_is_closed_in_time_too(tight: Served) -> None:
+    began = time.monotonic()
+    with tight.connect() as connection, pytest.raises(OSError):  # noqa: PT011
+        connection.sendall(b"GET /health HTTP/1.1\r\n")
+        for _ in range(100):
+            connection.sendall(b"x: y\r\n")
+            time.sleep(0.1)
+    assert time.monotonic() - began < 5
+
+
+def test_connections_that_send_nothing_are_closed_in_time(tight: Served) -> None:
+    request = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
+    for sent in (b"", b"\r\n", request, request + b"\r\n"):
+        with tight.connect() as connection:
+            connection.sendall(sent)
+            received, began = b"", time.monotonic()
+            while data := connection.recv(65536):
+                received += data
+            assert time.monotonic() - began < 5
+            assert b" 408 " not in received
+
+
+def test_a_connection_serves_many_requests_also_sent_ahead(tight: Served) -> None:
+    request = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
+    body = json.dumps(asked()).encode()
+    post = (
+        b"POST /v1/score HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    )
+    with tight.connect() as connection:
+        connection.sendall(request * 3 + post % len(body) + body[:9])
+        time.sleep(0.3)
+        connection.sendall(body[9:] + request[:10])
+        time.sleep(0.3)
+        connection.sendall(request[10:])
+        received = b""
+        while data := connection.recv(65536):
+            received += data
+    assert received.count(b"HTTP/1.1 200 OK") == 5
+    assert b"HTTP/1.1 4" not in received
+
+
+def test_headers_and_trailers_have_a_bounded_size(tight: Served) -> None:
+    endless = b"x: " + b"y" * 400_000
+    line = "headers: must be at most 65536 bytes"
+    assert tight.raw(b"GET /health HTTP/1.1\r\n" + endless) == (431, line)
+    chunked = b"POST /v1/score HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n"
+    assert tight.raw(chunked + endless) == (431, line)
+
+
+def test_half_sent_requests_do_not_keep_others_out(tight: Served) -> None:
+    halves = []
+    for _ in range(100):
+        halves.append(tight.connect())
+        halves[-1].sendall(b"POST /v1/score HTTP/1.1\r\ncontent-length: 100\r\n\r\n{")
+    assert tight.ask(None, "/health")[0] == 200
+    line = "connections: must be at most 30 (--max-connections)"
+    assert read_refusal(halves[0]) == (503, line)
+    for half in halves:
+        half.close()
+
+
+def test_health_answers_at_once_whatever_else_happens(served: Served) -> None:
+    """While large, costly and half-sent bodies keep coming over many connections."""
+    rng = np.random.default_rng(0)
+    unknown = [f"u{i}" for i in range(1000)]
+    many = json.loads(scored_body(rng)) | {"ads": [AD] * 10_000}
+    bodies = [
+        json.dumps(many).encode(),
+        json.dumps({"requests": [asked(interests=unknown)] * 150}).encode(),
+        b'{"user": {"age": [' + b"[]," * 99_000 + b'1]}, "ads": []}',
+        b'{"user": {"age": [' + b"1e9," * 199_000 + b'1]}, "ads": []}',
+        json.dumps(asked(**{str(i): i for i in range(1500)})).encode(),
+        scored_body(rng),
+        b" " * 5_000_000,
+    ]
+    stop, seen = threading.Event(), set[int]()
+
+    def keep_asking(body: bytes) -> None:
+        while not stop.is_set():
+            seen.add(served.ask(body, "/v1/batch" if b"requests" in body else "/v1/score")[0])
+
+    asking = [threading.Thread(target=keep_asking, args=(body,)) for body in bodies * 2]
+    for each in asking:
+        each.start()
+    halves = [served.connect() for _ in range(30)]
+    for half in halves:
+        half.sendall(b"POST /v1/score HTTP/1.1\r\ncontent-length: 100\r\n\r\n{")
+    taken_s, end = [], time.monotonic() + 10
+    while time.monotonic() < end:
+        began = time.perf_counter()
+        assert served.ask(None, "/health")[0] == 200
+        taken_s.append(time.perf_counter() - began)
+        time.sleep(0.01)
+    stop.set()
+    for each in asking:
+        each.join()
+    for half in halves:
+        half.close()
+    p50, p99 = np.percentile(taken_s, [50, 99])
+    print(f"{len(taken_s)} polls: p50 {p50:.4f} s, p99 {p99:.4f} s, longest {max(taken_s):.4f} s")
+    assert seen == {200, 413, 422}
+    assert len(taken_s) > 20
+    assert p99 < 0.25
