@@ -120,6 +120,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _close(self, status: int, line: str) -> None:
         """Close the connection. A request that has begun and has no answer yet gets this one."""
+        self._stop_waiting()
         answering = self.cycle is not None and (
             self.cycle.response_started and not self.cycle.response_complete
         )

@@ -10,6 +10,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,6 @@ import pytest
 from click.testing import CliRunner
 
 from orchestrator.commands.serve import command
-from orchestrator.serving.app import make_app
 from orchestrator.serving.limits import DEFAULT
 from scripts.bench.serve import Source
 from scripts.bench.serve import body as scored_body
@@ -27,9 +29,22 @@ JSON = {"content-type": "application/json"}
 USER = {"age": "1", "gender": "1", "geo": "1", "device": "1", "hour": 9, "last_category": None}
 AD = {"creative": "1", "campaign": "1", "advertiser": "1", "category": "1"}
 
+NESTED = b"[" * 900 + b"]" * 900
+
 
 def asked(**user: Any) -> dict[str, Any]:
     return {"user": USER | {"interests": ["1"]} | user, "ads": [AD]}
+
+
+def ask(port: int, body: Any, path: str, headers: dict[str, str] = JSON) -> tuple[int, Any]:
+    """The status and the answer to a body; None: GET."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    connection.request("GET" if body is None else "POST", path, data, headers)
+    answer = connection.getresponse()
+    read = json.loads(answer.read())
+    connection.close()
+    return answer.status, read
 
 
 class Served:
@@ -62,14 +77,7 @@ class Served:
     def ask(
         self, body: Any, path: str = "/v1/score", headers: dict[str, str] = JSON
     ) -> tuple[int, Any]:
-        """The status and the answer to a body; None: GET."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        connection.request("GET" if body is None else "POST", path, data, headers)
-        answer = connection.getresponse()
-        read = json.loads(answer.read())
-        connection.close()
-        return answer.status, read
+        return ask(self.port, body, path, headers)
 
     def raw(self, data: bytes) -> tuple[int, str]:
         """The status and the one line that these bytes get, which must be followed by the end."""
@@ -118,10 +126,12 @@ def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_help_shows_every_limit_and_its_default() -> None:
-    text = " ".join(CliRunner().invoke(command, ["--help"]).output.split())
-    for name in DEFAULT.__slots__:
-        default = getattr(DEFAULT, name)
-        assert re.search(rf"--{name.replace('_', '-')} [^-]*\[default: {default}[;\]]", text), name
+    options = {option.name: option for option in command.params}
+    text = CliRunner().invoke(command, ["--help"]).output
+    for field in fields(DEFAULT):
+        assert f"--{field.name.replace('_', '-')} " in text
+        assert options[field.name].default == field.default
+        assert options[field.name].to_info_dict()["default"] == field.default
 
 
 @pytest.mark.parametrize(
@@ -130,11 +140,11 @@ def test_help_shows_every_limit_and_its_default() -> None:
         (b"", "body: must be a JSON object, sent with"),
         (b"{oops", "body: not JSON: Expecting property name"),
         (b"[" * 50_000, "body: is nested too deeply"),
-        (b'{"user": {"a": ' + b"[" * 900 + b"]" * 900 + b'}, "ads": [{}]}', "user.a: unknown feat"),
-        (b'{"user": {"age": ' + b"[" * 900 + b"]" * 900 + b'}, "ads": [{}]}', "user.age: must be a"),
+        (b'{"user": {"age": %b}, "ads": [{}]}' % NESTED, "user.age: must be a string, a number"),
+        (b'{"user": {}, "ads": [{"campaign": %b}]}' % NESTED, "user.age: missing"),
         (b'{"user": "\xff"}', "body: must be UTF-8, but is not at byte 10"),
         (json.dumps(asked()).encode("utf-16"), "body: must be UTF-8"),
-        (b'\xef\xbb\xbf{"user": {}}', "body: not JSON: Unexpected UTF-8 BOM"),
+        (b'\xef\xbb\xbf{"user": {}}', "body: not JSON: Expecting value at character 0"),
         (b'{"user": {}, "user": {}, "ads": []}', 'body: the key "user" occurs 2 times in one obj'),
         (b'{"user": {"age": 1, "age": 2}, "ads": []}', 'body: the key "age" occurs 2 times'),
         (asked() | {"x": 1}, "x: unknown key; the body must be"),
@@ -181,8 +191,10 @@ def test_the_page_of_documentation_still_describes_the_bodies(served: Served) ->
 def test_too_much_in_a_request_is_a_422_that_names_the_option(tight: Served) -> None:
     one = asked()
     refused = [
-        (one | {"ads": [AD] * 21}, "/v1/score", "ads: must be at most 20 in total, but are 21 (--max-ads)"),
-        ({"requests": [one] * 21}, "/v1/batch", "ads: must be at most 20 in total, but are 21 (--max-ads)"),
+        (one | {"ads": [AD] * 21}, "/v1/score",
+         "ads: must be at most 20 in total, but are 21 (--max-ads)"),
+        ({"requests": [one] * 21}, "/v1/batch",
+         "ads: must be at most 20 in total, but are 21 (--max-ads)"),
         (asked(interests=list("abcdef")), "/v1/score",
          "user.interests: must have at most 5 values, but has 6 (--max-values)"),
         (asked(interests=dict.fromkeys("abcdef", 1)), "/v1/score",
@@ -194,10 +206,6 @@ def test_too_much_in_a_request_is_a_422_that_names_the_option(tight: Served) -> 
     ]  # fmt: skip
     for body, path, line in refused:
         assert tight.ask(body, path) == (422, {"errors": [line]})
-    many = {f"{i}": 1 for i in range(1006)}
-    status, answer = Served.ask(tight, asked(interests=many))
-    assert status == 422
-    assert answer["errors"][0].startswith("body: must have at most 400 values")
     assert tight.ask(one | {"ads": [AD] * 20})[0] == 200
 
 
@@ -252,12 +260,15 @@ def test_a_request_that_is_not_complete_in_time_is_a_408(tight: Served, part: by
 
 def test_a_request_that_drips_is_closed_in_time_too(tight: Served) -> None:
     began = time.monotonic()
-    with tight.connect() as connection, pytest.raises(OSError):  # noqa: PT011
+    with tight.connect() as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\n")
-        for _ in range(100):
+        connection.settimeout(0.1)
+        answer = b""
+        while not answer and time.monotonic() - began < 5:
             connection.sendall(b"x: y\r\n")
-            time.sleep(0.1)
-    assert time.monotonic() - began < 5
+            with suppress(TimeoutError):
+                answer = connection.recv(65536)
+    assert b" 408 " in answer
 
 
 def test_connections_that_send_nothing_are_closed_in_time(tight: Served) -> None:
@@ -292,7 +303,7 @@ def test_a_connection_serves_many_requests_also_sent_ahead(tight: Served) -> Non
 
 
 def test_headers_and_trailers_have_a_bounded_size(tight: Served) -> None:
-    endless = b"x: " + b"y" * 400_000
+    endless = b"x: " + b"y" * 70_000
     line = "headers: must be at most 65536 bytes"
     assert tight.raw(b"GET /health HTTP/1.1\r\n" + endless) == (431, line)
     chunked = b"POST /v1/score HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n"
@@ -311,45 +322,58 @@ def test_half_sent_requests_do_not_keep_others_out(tight: Served) -> None:
         half.close()
 
 
-def test_health_answers_at_once_whatever_else_happens(served: Served) -> None:
-    """While large, costly and half-sent bodies keep coming over many connections."""
+def costly_bodies() -> list[tuple[str, bytes, int]]:
+    """Path, body and status of requests that take long to read, parse, check or score."""
     rng = np.random.default_rng(0)
-    unknown = [f"u{i}" for i in range(1000)]
-    many = json.loads(scored_body(rng)) | {"ads": [AD] * 10_000}
-    bodies = [
-        json.dumps(many).encode(),
-        json.dumps({"requests": [asked(interests=unknown)] * 150}).encode(),
-        b'{"user": {"age": [' + b"[]," * 99_000 + b'1]}, "ads": []}',
-        b'{"user": {"age": [' + b"1e9," * 199_000 + b'1]}, "ads": []}',
-        json.dumps(asked(**{str(i): i for i in range(1500)})).encode(),
-        scored_body(rng),
-        b" " * 5_000_000,
+    many_ads = json.loads(scored_body(rng)) | {"ads": [AD] * 10_000}
+    unknown = asked(interests=[f"u{i}" for i in range(1000)])
+    lists = b'{"user": {"age": [%b1]}, "ads": [{}]}'
+    bodies: list[tuple[str, Any, int]] = [
+        ("score", many_ads, 200),
+        ("batch", {"requests": [unknown] * 150}, 200),
+        ("score", lists % (b"[]," * 99_000), 422),
+        ("score", lists % (b"1e9," * 199_000), 422),
+        ("score", lists % (b"[]," * 500_000), 422),
+        ("score", asked(**{str(i): i for i in range(1500)}), 422),
+        ("score", scored_body(rng), 200),
+        ("score", b" " * 5_000_000, 413),
     ]
-    stop, seen = threading.Event(), set[int]()
+    encoded = lambda body: body if isinstance(body, bytes) else json.dumps(body).encode()  # noqa: E731
+    return [(f"/v1/{path}", encoded(body), status) for path, body, status in bodies]
 
-    def keep_asking(body: bytes) -> None:
-        while not stop.is_set():
-            seen.add(served.ask(body, "/v1/batch" if b"requests" in body else "/v1/score")[0])
 
-    asking = [threading.Thread(target=keep_asking, args=(body,)) for body in bodies * 2]
-    for each in asking:
-        each.start()
+def send_costly_bodies(port: int) -> None:
+    """Over two connections for each; never ends."""
+
+    def send(path: str, body: bytes) -> None:
+        while True:
+            ask(port, body, path)
+
+    for path, body, _ in costly_bodies() * 2:
+        threading.Thread(target=send, args=(path, body)).start()
+
+
+def test_health_answers_at_once_whatever_else_happens(served: Served) -> None:
+    """While costly and half-sent requests keep coming from another process."""
+    for path, body, status in costly_bodies():
+        assert served.ask(body, path)[0] == status
+    sending = get_context("spawn").Process(target=send_costly_bodies, args=(served.port,))
+    sending.start()
     halves = [served.connect() for _ in range(30)]
     for half in halves:
         half.sendall(b"POST /v1/score HTTP/1.1\r\ncontent-length: 100\r\n\r\n{")
-    taken_s, end = [], time.monotonic() + 10
+    taken_s, end = [], time.monotonic() + 12
     while time.monotonic() < end:
         began = time.perf_counter()
         assert served.ask(None, "/health")[0] == 200
         taken_s.append(time.perf_counter() - began)
         time.sleep(0.01)
-    stop.set()
-    for each in asking:
-        each.join()
+    assert sending.is_alive()
+    sending.kill()
+    sending.join()
     for half in halves:
         half.close()
-    p50, p99 = np.percentile(taken_s, [50, 99])
-    print(f"{len(taken_s)} polls: p50 {p50:.4f} s, p99 {p99:.4f} s, longest {max(taken_s):.4f} s")
-    assert seen == {200, 413, 422}
-    assert len(taken_s) > 20
-    assert p99 < 0.25
+    p50, p99 = 1e3 * np.percentile(taken_s, [50, 99])
+    print(f"/health, {len(taken_s)} times: p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+    assert len(taken_s) > 50
+    assert p99 < 250
