@@ -69,10 +69,10 @@ class BoundedBody:
             if message["type"] == "http.disconnect":  # by the client, or after --read-timeout-s
                 await error_response(408, ["request: is not complete"])(scope, receive, send)
                 return
-            more = message.get("more_body", False)
-            too_large = len(body) + len(message["body"]) > most
+            part, more = message.get("body", b""), message.get("more_body", False)
+            too_large = len(body) + len(part) > most
             if not too_large:
-                body += message["body"]
+                body += part
         if too_large:
             await self._refuse(scope, receive, send, more)
             return

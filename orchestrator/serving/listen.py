@@ -124,7 +124,7 @@ class BoundedConnection(HttpToolsProtocol):
         answering = self.cycle is not None and (
             self.cycle.response_started and not self.cycle.response_complete
         )
-        if self._begun and not answering:
+        if self._begun and not answering and not self.transport.is_closing():
             body = json.dumps({"errors": [line]})
             head = (
                 f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",

@@ -1,5 +1,6 @@
 """The HTTP service under hostile requests: limits, the form of refusals, and /health meanwhile."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -19,8 +20,10 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from fastapi import Response
 
 from orchestrator.commands.serve import command
+from orchestrator.serving.body import BusyError, Turns
 from orchestrator.serving.limits import DEFAULT
 from scripts.bench.serve import Source
 from scripts.bench.serve import body as scored_body
@@ -320,6 +323,28 @@ def test_half_sent_requests_do_not_keep_others_out(tight: Served) -> None:
     assert read_refusal(halves[0]) == (503, line)
     for half in halves:
         half.close()
+
+
+def test_only_so_many_large_requests_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.serving.body.MAX_LARGE", 2)
+    release = threading.Event()
+
+    def work() -> Response:
+        assert release.wait(30)
+        return Response()
+
+    async def ask_thrice() -> None:
+        turns = Turns()
+        waiting = [asyncio.create_task(turns.run(work, large=True)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError, match="2 large requests are already waiting"):
+            await turns.run(work, large=True)
+        assert (await turns.run(Response, large=False)).status_code == 200
+        release.set()
+        await asyncio.gather(*waiting)
+        await turns.run(work, large=True)
+
+    asyncio.run(ask_thrice())
 
 
 def costly_bodies() -> list[tuple[str, bytes, int]]:
