@@ -2,21 +2,15 @@
 
 import json
 import time
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from orchestrator.serving.body import BoundedBody, BusyError, bounded_route, error_response
 from orchestrator.serving.metrics import Metrics, RequestMetrics
 from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
-
-BODY_FORMATS = (
-    'must be a JSON object, sent with "content-type: application/json": {"user": …, "ads": […]} '
-    'for /v1/score, {"requests": [{"user": …, "ads": […]}, …]} for /v1/batch, {"user": …} for '
-    "/v1/user-vector"
-)
 
 
 class ScoreRequest(BaseModel):
@@ -25,7 +19,7 @@ class ScoreRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     user: dict[str, Any]
-    ads: list[dict[str, Any]]
+    ads: Annotated[list[dict[str, Any]], FailFast()]
 
 
 class BatchRequest(BaseModel):
@@ -33,7 +27,7 @@ class BatchRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    requests: list[ScoreRequest] = Field(min_length=1)
+    requests: Annotated[list[ScoreRequest], FailFast(), Field(min_length=1)]
 
 
 class VectorRequest(BaseModel):
@@ -47,25 +41,26 @@ class VectorRequest(BaseModel):
 def make_app(scorer: Scorer, max_age_s: float | None = None) -> FastAPI:
     """Make the service. /health reports a model that is older than `max_age_s` as stale."""
     app, metrics = FastAPI(title="Holdfast", description=__doc__), Metrics(scorer)
-    app.add_middleware(RequestMetrics, metrics=metrics)
+    app.add_middleware(BoundedBody, limits=scorer.limits)
+    app.add_middleware(RequestMetrics, metrics=metrics)  # the outer one: counts refusals too
+    app.router.route_class = bounded_route(scorer.limits)
 
-    # Scoring takes a fraction of a millisecond: less than handing it to a thread and back.
     @app.post("/v1/score")
-    async def score(request: ScoreRequest) -> Response:
+    def score(request: ScoreRequest) -> Response:
         """The click probability of the user with each ad, in the order of the ads."""
         scored = scorer.score(request.user, request.ads)
         metrics.ads.inc(len(scored.pctr))
         return _json(_version(scored) | {"pctr": scored.pctr.tolist()})
 
     @app.post("/v1/batch")
-    async def batch(request: BatchRequest) -> Response:
+    def batch(request: BatchRequest) -> Response:
         """The same as /v1/score for each of several requests."""
         scored = scorer.score_batch([(one.user, one.ads) for one in request.requests])
         metrics.ads.inc(sum(len(one.pctr) for one in scored))
         return _json(_version(scored[0]) | {"pctr": [one.pctr.tolist() for one in scored]})
 
     @app.post("/v1/user-vector")
-    async def user_vector(request: VectorRequest) -> Response:
+    def user_vector(request: VectorRequest) -> Response:
         """The user's vector and the bias, for engines that hold the ads' vectors, such as Vespa."""
         vector, bias, version = scorer.user_vector(request.user)
         info = {"version": version.number, "cycle": version.cycle}
@@ -92,11 +87,11 @@ def make_app(scorer: Scorer, max_age_s: float | None = None) -> FastAPI:
 
     @app.exception_handler(RequestError)
     async def refused(_: Request, error: RequestError) -> Response:
-        return _json({"errors": str(error).splitlines()}, 422)
+        return error_response(422, str(error).splitlines())
 
-    @app.exception_handler(RequestValidationError)
-    async def malformed(_: Request, error: RequestValidationError) -> Response:
-        return _json({"errors": [_error_line(one) for one in error.errors()]}, 422)
+    @app.exception_handler(BusyError)
+    async def busy(_: Request, error: BusyError) -> Response:
+        return error_response(503, [str(error)])
 
     return app
 
@@ -119,18 +114,6 @@ def status(scorer: Scorer) -> dict[str, Any]:
 
 def _version(scored: Scored) -> dict[str, Any]:
     return {"version": scored.version.number, "cycle": scored.version.cycle}
-
-
-def _error_line(error: Any) -> str:
-    """A validation error as one line: where it is in the body, and what is wrong."""
-    if error["type"] == "json_invalid":
-        return f"body: not JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
-    where = ".".join(str(step) for step in error["loc"] if step != "body")
-    if not where:
-        return f"body: {BODY_FORMATS}"
-    if error["type"] == "extra_forbidden":
-        return f"{where}: unknown key; the body {BODY_FORMATS}"
-    return f"{where}: {error['msg']}"
 
 
 def _json(body: dict[str, Any], status: int = 200) -> Response:

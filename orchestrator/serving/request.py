@@ -12,12 +12,16 @@ from typing import Any
 import pyarrow as pa
 
 from divergence.errors import InputError
+from orchestrator.serving.limits import DEFAULT, Limits
 from orchestrator.validation.errors import did_you_mean, short
 from trainer.chunk import MISSING
 from trainer.features import Feature
 
 MAX_MISTAKES = 20
 """How many mistakes of one request are reported."""
+
+MAX_LINE = 500
+"""Characters of a mistake: it may quote a long key."""
 
 Bag = list[tuple[str, float]]
 """The values of a feature with their weights, which sum to 1."""
@@ -30,14 +34,15 @@ class RequestError(InputError):
     """An invalid request: a line for each mistake."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
-        super().__init__("\n".join(mistakes[:MAX_MISTAKES]))
+        lines = (" ".join(mistake[:MAX_LINE].split()) for mistake in mistakes[:MAX_MISTAKES])
+        super().__init__("\n".join(lines))
 
 
 class RequestDecoder:
     """Decodes the users or the ads of requests."""
 
-    def __init__(self, side: str, features: Sequence[Feature]) -> None:
-        self.side, self._features = side, tuple(features)
+    def __init__(self, side: str, features: Sequence[Feature], limits: Limits = DEFAULT) -> None:
+        self.side, self._features, self._limits = side, tuple(features), limits
         weights = (feature.weights for feature in features if feature.weights is not None)
         self._allowed = dict.fromkeys([*(feature.name for feature in features), *weights])
         self._names = tuple(feature.name for feature in features)
@@ -56,7 +61,7 @@ class RequestDecoder:
 
     def _read_any(self, given: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Bag]:
         for key in given:
-            if key not in self._allowed:
+            if key not in self._allowed and len(mistakes) < MAX_MISTAKES:
                 close = did_you_mean(key, self._allowed)
                 known = f"; features of the {self.side}: {', '.join(self._names)}"
                 mistakes.append(f"{where}.{key}: unknown feature{close}{known}")
@@ -66,16 +71,20 @@ class RequestDecoder:
             try:
                 if feature.name not in given:
                     raise InputError("missing: use null for an unknown value")
-                bags.append(_bag(feature, given))
+                bags.append(_bag(feature, given, self._limits.max_values))
             except InputError as error:
                 mistakes.append(f"{at}: {error}")
         return bags
 
 
-def _bag(feature: Feature, given: Mapping[str, Any]) -> Bag:
+def _bag(feature: Feature, given: Mapping[str, Any], max_values: int) -> Bag:
     value = given[feature.name]
     if not feature.multi:
         return [(text_of(value), 1.0)]
+    if isinstance(value, Mapping | list) and len(value) > max_values:
+        raise InputError(
+            f"must have at most {max_values} values, but has {len(value)} (--max-values)"
+        )
     if isinstance(value, Mapping):
         return _weighted(list(value), list(value.values()))
     if value is None:

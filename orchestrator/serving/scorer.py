@@ -19,14 +19,12 @@ from divergence.errors import InputError, one_line
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import Origin, open_origin
 from orchestrator.publish.place import Version
+from orchestrator.serving.limits import DEFAULT, Limits
 from orchestrator.serving.request import Bag, RequestDecoder, RequestError
 from orchestrator.serving.snapshot import Snapshot, snapshot
 from trainer.initial_vectors import initial_vectors
 from trainer.scoring import sigmoid
 from trainer.vectors import Vectors
-
-MAX_ADS = 10_000
-"""The most ads in one request, over all its users."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +49,9 @@ class FollowStatus:
 class Scorer:
     """Thread-safe: any number of threads may score while one refreshes."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, limits: Limits = DEFAULT) -> None:
         """Load the newest valid version; InputError if there is none."""
+        self.limits = limits
         self.watch = FollowStatus()
         self._follower = Follower(origin)
         self._refreshing = threading.Lock()
@@ -61,8 +60,9 @@ class Scorer:
             reason = f": {self.watch.last_fault}" if self.watch.last_fault else ""
             raise InputError(f"{origin.store.uri}: has no model that can be served{reason}")
         spec = self.current.config.spec
-        self._users, self._ads = RequestDecoder("user", spec.user), RequestDecoder("ad", spec.ad)
-        initial_vectors(0, "", [""], 1, 1.0)  # compile it before the first unseen value comes
+        self._users = RequestDecoder("user", spec.user, self.limits)
+        self._ads = RequestDecoder("ad", spec.ad, self.limits)
+        initial_vectors(0, "", [""], 1, 1.0)  # compile it before the first request needs it
 
     @property
     def current(self) -> Snapshot:
@@ -84,7 +84,7 @@ class Scorer:
         self, requests: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
     ) -> list[Scored]:
         """Score several users, each with their own ads, all with the same version."""
-        _check_size(requests)
+        _check_size(requests, self.limits.max_ads)
         mistakes: list[str] = []
         single = len(requests) == 1
         read = [
@@ -141,9 +141,11 @@ class Scorer:
 
 
 @contextmanager
-def following(uri: str, arm: str | None = None, poll_s: float = 2.0) -> Iterator[Scorer]:
+def following(
+    uri: str, arm: str | None = None, poll_s: float = 2.0, limits: Limits = DEFAULT
+) -> Iterator[Scorer]:
     """A scorer for a published place or a run. A thread swaps to newer versions."""
-    scorer, stop = Scorer(open_origin(uri, arm)), threading.Event()
+    scorer, stop = Scorer(open_origin(uri, arm), limits), threading.Event()
 
     def follow() -> None:
         while not stop.wait(poll_s):
@@ -161,11 +163,13 @@ def following(uri: str, arm: str | None = None, poll_s: float = 2.0) -> Iterator
         thread.join(timeout=10.0)
 
 
-def _check_size(requests: Sequence[tuple[Any, Sequence[Any]]]) -> None:
+def _check_size(requests: Sequence[tuple[Any, Sequence[Any]]], max_ads: int) -> None:
     for i, (_, ads) in enumerate(requests):
         if not ads:
             where = "ads" if len(requests) == 1 else f"requests[{i}].ads"
             raise RequestError([f"{where}: must have at least one ad, but is empty"])
     total = sum(len(ads) for _, ads in requests)
-    if total > MAX_ADS:
-        raise RequestError([f"ads: must be at most {MAX_ADS} in total, but are {total}"])
+    if total > max_ads:
+        raise RequestError(
+            [f"ads: must be at most {max_ads} in total, but are {total} (--max-ads)"]
+        )
