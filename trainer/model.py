@@ -120,14 +120,17 @@ class Side:
         self.listed = len(rows)
 
     def unseen_since(self, cycle: int) -> list[Key]:
-        """The keys of the rows last seen in this cycle or before."""
-        stale: list[Key] = []
+        """The keys of the rows last seen in this cycle or before, sorted.
+
+        A side that was loaded from files has its rows in another order.
+        """
+        stale: set[Key] = set()  # a row may be listed twice
         for seen in [c for c in self.rows_of_cycle if c <= cycle]:
             for rows in self.rows_of_cycle.pop(seen):
                 self.listed -= len(rows)
                 now = rows[self.seen[rows] == seen]
-                stale += [key for row in now.tolist() if (key := self.keys[row]) is not None]
-        return list(dict.fromkeys(stale))  # a row may be listed twice
+                stale.update(key for row in now.tolist() if (key := self.keys[row]) is not None)
+        return sorted(stale)
 
     def _grow(self, needed: int) -> None:
         if needed <= len(self.mu):
