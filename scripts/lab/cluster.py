@@ -10,11 +10,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from threading import Timer
 from typing import NamedTuple
 
-from orchestrator.journal.journal import cycles_of
+from orchestrator.config.file import load_config
+from orchestrator.journal.journal import record_path
 from orchestrator.storage.open import open_store
 from scripts.lab.netlab import Host, Lab, Neighbour
 
@@ -40,17 +42,23 @@ class Ports(NamedTuple):
 class LabCluster:
     """The first host is the head and trains nothing; each other host has `cores` cores."""
 
-    def __init__(self, lab: Lab, folder: Path, config: Path, out: Path, cores: int = 1) -> None:
+    def __init__(self, lab: Lab, folder: Path, config: Path, out: str, cores: int = 1) -> None:
+        """`out` is the run folder, a path or a URI."""
         self.head, *self.workers = lab.hosts
         self._cores = cores
         self.ports = Ports(6379, 8265, 8080) if lab.isolated else Ports(*free_ports(3))
         self._temp = [] if lab.isolated else ["--temp-dir", str(folder / "ray")]
-        self.out, self._config = out, config
+        self.folder, self.out, self._config = folder, out, config
+        self._last_arm = load_config(str(config)).arms[-1].name
+        self._cycles = 0
         self.log = folder / "lab.log"
         token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         quiet = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(ROOT)}
         self.env = os.environ | QUICK_TO_NOTICE | token | quiet
         self.driver: subprocess.Popen[bytes] | None = None
+        self.driver_env: dict[str, str] = {}
+        self.exits: list[int] = []
+        """The exit codes of drivers that ended while nobody asked them to."""
         self._healing: list[Timer] = []
 
     # -- what runs ------------------------------------------------------------------------------
@@ -69,6 +77,8 @@ class LabCluster:
                 host.kill()
                 self._start_node(host, ["--address", self.address, "--num-cpus", str(self._cores)])
         if self.driver is None or self.driver.poll() is not None:
+            if self.driver is not None:
+                self.exits.append(self.driver.returncode)
             self.driver = self.start_driver()
 
     @property
@@ -79,8 +89,9 @@ class LabCluster:
     def start_driver(self) -> subprocess.Popen[bytes]:
         """`holdfast run` on the head, with the code of PYTHONPATH, which it ships."""
         run = [sys.executable, "-P", "-m", "orchestrator", "run", str(self._config)]
-        where = ["--out", str(self.out), "--address", self.address, "--ship"]
-        return self.start(self.head, [*run, *where, "--json", "--log", "-"])
+        where = ["--out", self.out, "--address", self.address, "--ship"]
+        command = [*run, *where, "--json", "--log", "-"]
+        return self.start(self.head, command, None, **self.driver_env)
 
     def stop(self) -> int:
         """End the run after its cycle; gives the driver's exit code."""
@@ -104,11 +115,13 @@ class LabCluster:
     # -- what is seen ---------------------------------------------------------------------------
 
     def committed(self) -> int:
-        """How many cycles the journal has."""
-        store = open_store(str(self.out))
-        return min(
-            (len(cycles_of(store, arm.name)) for arm in (self.out / "journal").glob("*")), default=0
-        )
+        """How many cycles the journal has. Looks only for those since the last call."""
+        store = open_store(self.out)
+        with suppress(FileNotFoundError):
+            while True:
+                store.open(record_path(self._last_arm, self._cycles)).close()
+                self._cycles += 1
+        return self._cycles
 
     def trainers(self) -> list[int]:
         """The trainer processes that are up on each worker."""
@@ -130,14 +143,40 @@ class LabCluster:
         trains = all(count == self._cores for count in self.trainers())
         return trains and not any(timer.is_alive() for timer in self._healing)
 
+    def heal_after(self, seconds: float, heal: Callable[[], None]) -> None:
+        """End a fault by itself."""
+        self._healing = [timer for timer in self._healing if timer.is_alive()]
+        self._healing.append(Timer(seconds, heal))
+        self._healing[-1].start()
+
+    def wait_until_healed(self) -> None:
+        """Return once all such faults have ended."""
+        for timer in self._healing:
+            timer.join()
+
     # -- what happens ---------------------------------------------------------------------------
 
     def kill_trainer(self, chance: random.Random) -> str:
         """A trainer process dies."""
-        host = chance.choice([host for host in self.workers if host.pids(TRAINER)])
-        with suppress(ProcessLookupError):
-            os.kill(chance.choice(host.pids(TRAINER)), signal.SIGKILL)
-        return f"trainer on {host.address} killed"
+        pid = chance.choice([pid for host in self.workers for pid in host.pids(TRAINER)])
+        send_signal(pid, signal.SIGKILL)
+        return f"trainer {pid} killed"
+
+    def pause_trainer(self, chance: random.Random) -> str:
+        """A trainer process stands still for a moment."""
+        pid = chance.choice([pid for host in self.workers for pid in host.pids(TRAINER)])
+        return f"trainer {self._pause(pid, chance)}"
+
+    def pause_driver(self, chance: random.Random) -> str:
+        """The driver stands still for a moment."""
+        assert self.driver is not None
+        return f"driver {self._pause(self.driver.pid, chance)}"
+
+    def _pause(self, pid: int, chance: random.Random) -> str:
+        seconds = chance.uniform(0.2, 3)
+        send_signal(pid, signal.SIGSTOP)
+        self.heal_after(seconds, partial(send_signal, pid, signal.SIGCONT))
+        return f"{pid} paused for {seconds:.1f} s"
 
     def kill_node(self, chance: random.Random) -> str:
         """A worker host dies; another takes its place."""
@@ -150,14 +189,14 @@ class LabCluster:
         host, seconds = chance.choice(self.workers), chance.choice([3, 15])
         assert isinstance(host, Host), "links of this lab's hosts cannot be cut"
         host.cut()
-        self._healing = [Timer(seconds, host.heal)]
-        self._healing[0].start()
+        self.heal_after(seconds, host.heal)
         return f"link of {host.address} cut for {seconds} s"
 
     def kill_head(self, chance: random.Random) -> str:
         """The head dies, and with it the driver and the cluster; a new cluster starts."""
         for host in (self.head, *self.workers):
             host.kill()
+        self.driver = None
         return "head killed, the run resumed on a new cluster"
 
     def kill_driver(self, chance: random.Random) -> str:
@@ -165,6 +204,7 @@ class LabCluster:
         assert self.driver is not None
         self.driver.kill()
         self.driver.wait()
+        self.driver = None
         return "driver killed"
 
     def second_driver(self, chance: random.Random) -> str:
@@ -172,6 +212,12 @@ class LabCluster:
         second = self.start_driver()
         assert second.wait(120) == 2, "a second driver was not refused"
         return "second driver started: refused"
+
+
+def send_signal(pid: int, number: int) -> None:
+    """Signal a process, if it still exists."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def wait_for(done: Callable[[], bool], limit_s: float) -> None:

@@ -5,6 +5,7 @@ root, Linux, and `ip` of iproute2. No host can be reached from outside. Without 
 HOLDFAST_LAB=loopback) addresses of the loopback interface are the hosts, and links cannot be cut.
 """
 
+import ctypes
 import os
 import secrets
 import signal
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Self
@@ -20,6 +22,8 @@ from typing import IO, Self
 SUBNET = "10.77.0"
 RAY = "/tmp/ray"
 MARK = "HOLDFAST_LAB_HOST"
+NETWORK = 0x40000000
+"""CLONE_NEWNET of sched.h"""
 
 
 def can_make_hosts() -> bool:
@@ -68,6 +72,19 @@ class Host:
         probe = ["ip", "netns", "exec", self.name, "bash", "-c", f"</dev/tcp/{self.address}/{port}"]
         return subprocess.run(probe, capture_output=True).returncode == 0
 
+    def listen(self) -> socket.socket:
+        """A listening socket of this host, for a thread of this process to serve."""
+
+        def inside() -> socket.socket:
+            libc = ctypes.CDLL(None, use_errno=True)
+            with Path(f"/run/netns/{self.name}").open("rb") as namespace:
+                if libc.setns(namespace.fileno(), NETWORK):  # of this thread alone
+                    raise OSError(ctypes.get_errno(), f"cannot enter {self.name}")
+            return socket.create_server((self.address, 0), backlog=64)
+
+        with ThreadPoolExecutor(1) as thread:  # which ends, and with it its stay there
+            return thread.submit(inside).result()
+
     def pids(self, named: str = "") -> list[int]:
         """The processes of this host whose program's name has this in it."""
         found = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
@@ -112,6 +129,10 @@ class Neighbour:
         """Whether somebody listens on this port."""
         with socket.socket() as probe:
             return probe.connect_ex((self.address, port)) == 0
+
+    def listen(self) -> socket.socket:
+        """A listening socket of this host."""
+        return socket.create_server((self.address, 0), backlog=64)
 
     def pids(self, named: str = "") -> list[int]:
         """The processes of this host whose program's name has this in it."""

@@ -24,8 +24,8 @@ from orchestrator.pool.ray_start import PACKAGES
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.open import open_store
 from scripts.lab.cluster import ROOT, TRAINER, LabCluster, wait_for
+from scripts.lab.compare import bits
 from scripts.lab.netlab import Host, Lab
-from scripts.lab.soak import bits
 from scripts.lab.tls import tls_environment
 from trainer.chunk import compile_chunk
 from trainer.model import Model
@@ -71,7 +71,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
     (folder / "events").mkdir()
     config.write_text(CONFIG.replace("EVENTS", str(folder / "events")))
     with Lab(3) as lab:
-        cluster = LabCluster(lab, folder, config, folder / "run", cores=2)
+        cluster = LabCluster(lab, folder, config, str(folder / "run"), cores=2)
         sealed = tls_environment(folder, [host.address for host in lab.hosts])
         cluster.env |= OFTEN | sealed | {"PYTHONPATH": telltale_code(folder)}
         try:
@@ -85,7 +85,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabCluster]:
 def train_until_whole(cluster: LabCluster) -> int:
     """Cycle after cycle, since the pool grows with them; gives the cycles in all."""
     while True:
-        cycles = feed(cluster.out.parent / "events", 1)
+        cycles = feed(cluster.folder / "events", 1)
         cluster.time_until(lambda wanted=cycles: cluster.committed() == wanted)
         if cluster.all_train():
             return cycles
@@ -120,22 +120,22 @@ def telltale_code(folder: Path) -> str:
 
 def on(cluster: LabCluster, name: str, *command: str, **env: str) -> subprocess.Popen[bytes]:
     """Start a command on the head; its output goes to a file of this name."""
-    (cluster.out.parent / name).unlink(missing_ok=True)
-    return cluster.start(cluster.head, list(command), cluster.out.parent / name, **env)
+    (cluster.folder / name).unlink(missing_ok=True)
+    return cluster.start(cluster.head, list(command), cluster.folder / name, **env)
 
 
 def told(cluster: LabCluster, name: str) -> str:
-    return (cluster.out.parent / name).read_text()
+    return (cluster.folder / name).read_text()
 
 
 def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: Path) -> None:
     assert cluster.trainers() == [2, 2]  # instances are spread over the nodes
     for pid in (pid for host in cluster.workers for pid in host.pids(TRAINER)):
-        imported = (cluster.out.parent / f"{pid}.imported").read_text()
+        imported = (cluster.folder / f"{pid}.imported").read_text()
         assert re.search(
             r"/_ray_pkg_\w+/orchestrator/pool/trainer_actor.py$", imported
         )  # what was shipped
-    folder = cluster.out.parent
+    folder = cluster.folder
     run = [sys.executable, "-m", "orchestrator", "run", str(folder / "run.yaml")]
     holdfast = [*run, "--address", cluster.address]
     other = str(tmp_path / "other")
@@ -160,13 +160,13 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     alone = [*run, "--out", str(tmp_path / "calm"), "--set", f"cycles={cycles}"]
     subprocess.run(alone, check=True, capture_output=True, cwd=ROOT, timeout=200)
     assert len(bits(cluster.out)) >= 2 * cycles
-    assert bits(cluster.out) == bits(tmp_path / "calm")
+    assert bits(cluster.out) == bits(str(tmp_path / "calm"))
 
 
 def six_cycles_after(cluster: LabCluster, fault: Callable[[random.Random], str]) -> None:
     """Six more cycles are committed whatever happens, and nothing that was committed is lost."""
     before = journal(cluster)
-    cycles = feed(cluster.out.parent / "events", 6)
+    cycles = feed(cluster.folder / "events", 6)
     began = time.monotonic()
     what = fault(CHANCE)
     cluster.time_until(lambda: cluster.committed() == cycles)
@@ -175,7 +175,7 @@ def six_cycles_after(cluster: LabCluster, fault: Callable[[random.Random], str])
 
 
 def journal(cluster: LabCluster) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in (cluster.out / "journal").rglob("*.json")}
+    return {str(path): path.read_bytes() for path in Path(cluster.out, "journal").rglob("*.json")}
 
 
 def check_tls(cluster: LabCluster) -> None:

@@ -13,9 +13,9 @@ import pytest
 from orchestrator.commands.run import LAST_S
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
+from scripts.lab.unsteady import unsteady
 from support.configs import SMALL, small
 from support.ray_runs import bits, go, records
-from support.unsteady import unsteady
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
 

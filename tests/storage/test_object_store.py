@@ -18,9 +18,9 @@ from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.object_store import ObjectStore
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store, read
+from scripts.lab.unsteady import Unsteady, unsteady
 from support.configs import config
 from support.records import record
-from support.unsteady import Unsteady, unsteady
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,7 @@
-"""A proxy before an S3 server that does what networks and overloaded servers do."""
+"""A proxy in front of an S3 server that does what networks and overloaded servers do."""
 
 import http.client
+import socket
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ ERROR = "<Error><Code>{}</Code><Message>{}</Message></Error>"
 
 
 class Unsteady(ThreadingHTTPServer):
-    """Forwards requests; to those of `method` it does, in turn, what `plan` says.
+    """Forwards requests; to those of `method` (None: to all) it does, in turn, what `plan` says.
 
     busy: 503 · lost: done, but the answer is lost · cut: neither · slow: after a second ·
     forbidden: 403. While it is `away`, nothing is answered at all.
@@ -21,20 +22,31 @@ class Unsteady(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, endpoint: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, endpoint: str, listening: socket.socket | None = None) -> None:
+        """Listen on a free port of the loopback interface, or on the given socket."""
+        super().__init__(("127.0.0.1", 0), _Handler, bind_and_activate=listening is None)
+        if listening is not None:
+            self.socket.close()
+            self.socket, self.server_address = listening, listening.getsockname()
         self.behind = urlsplit(endpoint)
-        self.method, self.plan, self.away = "PUT", deque[str](), False
-        self.seen: list[str] = []
+        self.method: str | None = "PUT"
+        self.plan, self.away = deque[str](), False
+        self.seen: deque[str] = deque(maxlen=10_000)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
+        """Where it answers."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients may be killed at any time: that is no error of the proxy."""
 
 
 @contextmanager
-def unsteady(endpoint: str) -> Iterator[Unsteady]:
-    with Unsteady(endpoint) as server:
+def unsteady(endpoint: str, listening: socket.socket | None = None) -> Iterator[Unsteady]:
+    """A proxy that runs in a thread of this process."""
+    with Unsteady(endpoint, listening) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -45,11 +57,13 @@ class _Handler(BaseHTTPRequestHandler):
     server: Unsteady
 
     def handle_any(self) -> None:
+        """Forward a request, or do what the plan says."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         while self.server.away:
             time.sleep(0.1)
         plan = self.server.plan
-        what = plan.popleft() if plan and self.command == self.server.method else "well"
+        planned = plan and self.server.method in (None, self.command)
+        what = plan.popleft() if planned else "well"
         self.server.seen.append(f"{self.command} {what}")
         if what == "busy":
             self.answer(503, ERROR.format("SlowDown", "Please reduce your request rate").encode())
@@ -69,6 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = handle_any  # noqa: N815
 
     def forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        """The server's answer: status, headers and body."""
         behind = self.server.behind
         connection = http.client.HTTPConnection(str(behind.hostname), behind.port, timeout=30)
         headers = {k: v for k, v in self.headers.items() if k.lower() != "expect"}
@@ -79,6 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         return response.status, dict(response.getheaders()), answer
 
     def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        """Send an answer."""
         self.send_response_only(status)
         for name, value in (headers or {}).items():
             if name.lower() not in ("content-length", "transfer-encoding", "connection"):
@@ -90,4 +106,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        pass
+        """Silent."""
