@@ -30,9 +30,9 @@ from scripts.lab.stage import CONFIG, Scene, staged
 from scripts.results.readme import CLUSTER, replace_block
 
 CYCLES = 2
-PAUSE_S = 1.0
+PAUSE_S = 0.8
 """The longest pause between faults."""
-MOST_PENDING = 6
+MOST_PENDING = 10
 """No further fault while the run has not recovered from so many."""
 LIMIT_S = 400.0
 """The longest recovery: storage is retried for 300 s."""

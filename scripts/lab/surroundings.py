@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from scripts.lab.cluster import LabCluster, free_ports, wait_for
 from scripts.lab.netlab import Host, Neighbour
@@ -43,9 +44,9 @@ def object_storage(host: Host | Neighbour, log: Path) -> Iterator[Unsteady]:
         server.wait(30)
 
 
-def _made_bucket(files: "object") -> bool:
+def _made_bucket(files: Any) -> bool:
     try:
-        files.mkdir(BUCKET)  # type: ignore[attr-defined]
+        files.mkdir(BUCKET)
     except OSError:
         return False
     return True
