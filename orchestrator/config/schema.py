@@ -11,6 +11,7 @@ from orchestrator.config.ranges import Bound, Choice, Interval, Multiples, Range
 from orchestrator.config.rules import RULES, AnyRule
 from orchestrator.sources.registry import AnySource
 from orchestrator.validation.errors import mistake, one_of, shorthand
+from orchestrator.validation.secrets import Uri
 from orchestrator.validation.strict import Strict
 from trainer.features import Feature, FeatureSpec
 
@@ -191,7 +192,7 @@ class Retention(Strict):
 class PublishConfig(Strict):
     """Where to publish the champion after each commit, for serving processes to follow."""
 
-    to: str = Field(min_length=1)
+    to: Uri
     """A folder or object-store URI, which must not be the run folder."""
     arm: str | None = None
     """The arm whose champions are published; none: the first arm."""

@@ -10,6 +10,7 @@ from orchestrator.config.schema import RunConfig, config_hash, identity
 from orchestrator.journal.journal import cycles_of, newest_committed, set_aside_uncommitted
 from orchestrator.journal.record import CycleRecord
 from orchestrator.storage.store import Store, read
+from orchestrator.validation.errors import cut
 
 CONFIG = "config.yaml"
 
@@ -78,11 +79,15 @@ def _check_same_config(store: Store, original: RunConfig, config: RunConfig) -> 
         return
     old, new = (dict(_leaves(identity(c), "")) for c in (original, config))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    differences = "; ".join(f"{k} was {old.get(k)!r}, is now {new.get(k)!r}" for k in changed[:3])
+    differences = "; ".join(_difference(key, old, new) for key in changed[:3])
     raise InputError(
         f"{store.uri}: holds a run with another config ({differences}): use that config, or "
         "another --out"
     )
+
+
+def _difference(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    return f"{key} was {cut(repr(old.get(key)))}, is now {cut(repr(new.get(key)))}"
 
 
 def _leaves(data: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 import fsspec
 
 from divergence.errors import InputError
+from orchestrator.validation.uris import check_uri
 
 
 class Output:
@@ -16,7 +17,7 @@ class Output:
     """
 
     def __init__(self, uri: str) -> None:
-        self.uri = uri.rstrip("/") or "/"
+        self.uri = check_uri(uri).rstrip("/") or "/"
         self._fs: Any = None
         if "://" in uri:
             try:

@@ -10,20 +10,15 @@ from pydantic import (
     AwareDatetime,
     Field,
     field_serializer,
-    field_validator,
     model_validator,
 )
 
 from orchestrator.sources.protocol import SourceConfig
+from orchestrator.validation.secrets import Options, Uri, harmless
 from orchestrator.validation.strict import Strict
 
 Name = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(gt=0)]
-SECRET = re.compile(
-    r"(^|[_-])(key|secret|token|password|passwd|credentials?|sas|authorization|connection_string)"
-    r"([_-]|$)|(access|account|api|secret|private).?key",
-    re.I,
-)
 CLICK_RULE = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>\S.*?)\s*")
 
 
@@ -151,41 +146,22 @@ class Reading(SourceConfig):
     """Texts that mean a missing value, such as NA, beside the empty one."""
     max_broken_share: Annotated[float, Field(ge=0, le=1)] = 0.01
     """A cycle with a larger share of broken rows ends the run before it is trained on."""
-    quarantine: str | None = None
+    quarantine: Uri | None = None
     """Folder or URI for the broken rows, one JSON-lines file a cycle. Default: in the run."""
-    storage_options: dict[str, Any] = Field(default_factory=dict)
-    """For fsspec, such as endpoint_url. Secrets belong in the environment; what looks like one is
-    used, but not written to the run's folder."""
+    storage_options: Options = Field(default_factory=dict)
+    """For fsspec, such as endpoint_url. Secrets belong in the environment. All options are used,
+    but only harmless ones (region, anon, endpoint_url …) are written to the run's folder."""
 
     @field_serializer("storage_options")
-    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
-        return without_secrets(options)
-
-    @field_validator("path", check_fields=False)
-    @classmethod
-    def _without_password(cls, path: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        for uri in (path,) if isinstance(path, str) else path:
-            if re.match(r"[^/]*://[^/]*:[^/]*@", uri):
-                raise ValueError("a password must not stand in a URI, which records and logs show")
-        return path
-
-
-def without_secrets(options: dict[str, Any]) -> dict[str, Any]:
-    """The options less those whose name says that they open doors, however deep they stand."""
-    return {name: _open(value) for name, value in options.items() if not SECRET.search(name)}
-
-
-def _open(value: Any) -> Any:
-    if isinstance(value, dict):
-        return without_secrets(value)
-    return [_open(part) for part in value] if isinstance(value, list | tuple) else value
+    def _harmless(self, options: dict[str, Any]) -> dict[str, Any]:
+        return harmless(options)
 
 
 class FilesConfig(Reading):
     """A set of files that is there, cut into cycles."""
 
     kind: Literal["files"] = "files"
-    path: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
+    path: Uri | Annotated[tuple[Uri, ...], Field(min_length=1)]
     """File, folder, glob or fsspec URI, or several."""
     cut: Cut
 
@@ -194,7 +170,7 @@ class FollowConfig(Reading):
     """A folder that is being filled: each new file, in order of name, is the next chunk."""
 
     kind: Literal["follow"] = "follow"
-    path: Name
+    path: Uri
     """Folder or URI."""
     poll_s: Positive = 5.0
     """How often to look for the next file."""
