@@ -14,7 +14,7 @@ from orchestrator.config.space import grid_size
 from orchestrator.config.sustained import sustain_mistakes, sustained
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.validation.errors import Mistake, dotted, mistakes_of, read_as
-from orchestrator.validation.yaml import Document, dump, override, parse
+from orchestrator.validation.yaml import MAX_LENGTH, Document, dump, override, parse
 
 MAX_LINES = 100
 """The most mistakes of a config that are listed."""
@@ -56,7 +56,8 @@ def config_text(config: StreamConfig) -> str:
 
 def _read_text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            return file.read(MAX_LENGTH + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -8,11 +8,14 @@ from divergence.errors import InputError
 from orchestrator.config.file import config_text, read_config
 from orchestrator.config.schema import RunConfig, config_hash, identity
 from orchestrator.journal.journal import cycles_of, newest_committed, set_aside_uncommitted
-from orchestrator.journal.record import CycleRecord
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.storage.store import Store, read
 from orchestrator.validation.errors import cut
+from orchestrator.validation.yaml import MAX_LENGTH
 
 CONFIG = "config.yaml"
+MAX_BYTES = 4 * MAX_LENGTH
+"""The most that is read of a config, in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,9 @@ class Start:
 def run_config(store: Store) -> RunConfig:
     """The config that the run in this folder was started with."""
     try:
-        text = read(store, CONFIG).decode()
+        text = read(store, CONFIG, MAX_BYTES).decode()
+    except CorruptError as error:
+        raise InputError(f"{store.uri}/{error}") from None
     except FileNotFoundError:
         raise InputError(f"{store.uri}: not a run folder: it has no {CONFIG}") from None
     except UnicodeDecodeError:
@@ -43,9 +48,10 @@ def must_hold_run(store: Store) -> None:
 
 def prepare(store: Store, config: RunConfig) -> Start:
     """Create the run folder, or find the cycle to resume at and set newer records aside."""
+    _delete_temporary(store, config)
     exists = CONFIG in store.names("")
     if exists and not _has_records(store):  # a failed start: another config may replace it
-        if read(store, CONFIG).decode() != config_text(run_config(store)):
+        if read(store, CONFIG, MAX_BYTES).decode() != config_text(run_config(store)):
             raise InputError(
                 f"{store.uri}/{CONFIG}: a run must not overwrite it, because no run wrote it: use "
                 "another --out"
@@ -67,6 +73,14 @@ def prepare(store: Store, config: RunConfig) -> Start:
     moved = set_aside_uncommitted(store, arms, found.cycle)
     messages = [*found.skipped, *(f"{path}: moved to set-aside/" for path in moved)]
     return Start(found.cycle + 1, found.records, tuple(messages))
+
+
+def _delete_temporary(store: Store, config: RunConfig) -> None:
+    """Delete what a killed driver was writing. Its lease is ours now."""
+    store.delete_temporary("", CONFIG)
+    for arm in config.arms:
+        for folder in ("journal", "models", "set-aside/journal"):
+            store.delete_temporary(f"{folder}/{arm.name}")
 
 
 def _has_records(store: Store) -> bool:

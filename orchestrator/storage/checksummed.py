@@ -7,9 +7,7 @@ import hashlib
 import json
 from typing import Any
 
-
-class CorruptError(Exception):
-    """A file is missing, incomplete or altered; the message names it and says what is wrong."""
+from orchestrator.storage.store import CorruptError as CorruptError
 
 
 def dumps(body: Any) -> bytes:

@@ -38,7 +38,8 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def _without_credentials(uri: str) -> str:
+def without_credentials(uri: str) -> str:
+    """Validate that a URI has no credentials; the message does not show it."""
     if redact(uri) != uri:
         raise mistake(RULE)
     return uri
@@ -51,7 +52,7 @@ def _mapping(data: object) -> object:
 
 
 Uri = Annotated[
-    str, Field(min_length=1, max_length=MAX_LENGTH), AfterValidator(_without_credentials)
+    str, Field(min_length=1, max_length=MAX_LENGTH), AfterValidator(without_credentials)
 ]
 """A path or URI without credentials."""
 Options = Annotated[dict[str, Any], validate_with(_mapping)]

@@ -5,11 +5,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
+MAX_INT = 2**63 - 1
+"""The largest integer of a field that sets no limit of its own: what 64 bits hold."""
+
 
 def _make_scalars_strict(part: Any) -> None:
     if isinstance(part, dict):
         if part.get("type") in ("int", "float", "bool", "str"):
             part["strict"] = True
+        if part.get("type") == "int" and not part.keys() & {"le", "lt"}:
+            part["le"] = MAX_INT
         for inner in part.values():
             _make_scalars_strict(inner)
     elif isinstance(part, list | tuple):

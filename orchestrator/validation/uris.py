@@ -8,7 +8,7 @@ import re
 from divergence.errors import InputError
 
 MAX_LENGTH = 4096
-RULE = "must not contain a user name, a password or a query, because records and logs show it"
+RULE = "must not contain a password, a user name or a query, because records and logs show it"
 REMEDY = "pass credentials to the file system in its environment variables"
 NAME_IS_ADDRESS = {"abfs", "abfss", "hdfs", "sftp", "smb", "ssh", "wasb", "wasbs", "webhdfs"}
 """In URIs of these kinds, a name before @ (a container, an account) is part of the address."""

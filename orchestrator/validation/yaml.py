@@ -14,7 +14,7 @@ from divergence.errors import InputError
 from orchestrator.validation.errors import MAX_SHOWN, Path, cut, dotted, short
 from orchestrator.validation.uris import redact
 
-MAX_BYTES = 4_000_000
+MAX_LENGTH = 4_000_000
 MAX_DEPTH = 64
 MAX_NODES = 300_000
 """The most entries of a document, with all aliases expanded."""
@@ -63,8 +63,8 @@ _Loader.add_implicit_resolver(
 
 def parse(text: str, name: str) -> Document:
     """Parse `text`; `name` is the file name, for messages."""
-    if len(text) > MAX_BYTES:
-        raise InputError(f"{name}: must have at most {MAX_BYTES} characters, but has {len(text)}")
+    if len(text) > MAX_LENGTH:
+        raise InputError(f"{name}: must have at most {MAX_LENGTH} characters, but has more")
     try:
         loader = _Loader(text)
         reader = _NodeReader(loader, name)
@@ -130,7 +130,7 @@ class _NodeReader:
             raise InputError(f"{where}: must be text, but has a NUL or half a character in it")
         try:
             return self.loader.construct_object(node)
-        except (ValueError, KeyError, IndexError):  # !!int x
+        except (ValueError, LookupError, AttributeError):  # !!int x, !!timestamp x
             value = "…" if SECRET in path or SECRET in self.name else short(node.value)
             raise InputError(f"{where}: {value} is not a valid {kind}") from None
 
@@ -189,7 +189,7 @@ def override(document: Document, assignment: str) -> Document:
     place = f"--set {_brief(assignment)}"
     key, equals, text = assignment.partition("=")
     steps = key.split(".")
-    if not equals or not all(steps) or len(steps) > MAX_DEPTH:
+    if not equals or not all(steps) or len(steps) > MAX_DEPTH or NOT_TEXT.search(key):
         raise InputError(f"{place}: must have the form path.to.key=value")
     path = tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in steps)
     value = parse(text, place).data

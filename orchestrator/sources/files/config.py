@@ -10,21 +10,30 @@ from pydantic import (
     AwareDatetime,
     Field,
     field_serializer,
+    field_validator,
     model_validator,
 )
 
 from orchestrator.sources.protocol import SourceConfig
-from orchestrator.validation.secrets import Options, Uri, harmless
+from orchestrator.validation.errors import short
+from orchestrator.validation.secrets import Options, Uri, harmless, without_credentials
 from orchestrator.validation.strict import Strict
 
 Name = Annotated[str, Field(min_length=1)]
-Positive = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
+"""At most a year."""
 CLICK_RULE = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>\S.*?)\s*")
+
+
+def _ascii(sign: str) -> str:
+    if not sign.isascii():
+        raise ValueError(f"must be an ASCII character, but is {short(sign)}")
+    return sign
 
 
 def _rising(edges: tuple[float, ...]) -> tuple[float, ...]:
     if any(low >= high for low, high in pairwise(edges)):
-        raise ValueError(f"edges must rise, but are {list(edges)}")
+        raise ValueError(f"edges must rise, but are {short(edges)}")
     return edges
 
 
@@ -32,16 +41,16 @@ def _known_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(f"unknown time zone {name!r}; an example is Europe/Berlin") from error
+        raise ValueError(f"unknown time zone {short(name)}; an example is Europe/Berlin") from error
     return name
 
 
 def _comparison(rule: str) -> str:
     parts = CLICK_RULE.fullmatch(rule)
     if parts is None:
-        raise ValueError(f"a click rule reads like 'rating >= 4', but is {rule!r}")
+        raise ValueError(f"a click rule reads like 'rating >= 4', but is {short(rule)}")
     if parts["sign"] not in ("==", "!=") and as_number(parts["value"]) is None:
-        raise ValueError(f"{parts['sign']} needs a number, but the click rule is {rule!r}")
+        raise ValueError(f"{parts['sign']} needs a number, but the click rule is {short(rule)}")
     return rule
 
 
@@ -53,6 +62,9 @@ def as_number(text: str) -> float | None:
         return None
 
 
+Sign = Annotated[str, Field(min_length=1, max_length=1), AfterValidator(_ascii)]
+
+
 class Column(Strict):
     """What a feature is made of. At most one of bins, log, round, slice and split."""
 
@@ -62,7 +74,7 @@ class Column(Strict):
     """Edges: [18, 25] makes <18, [18,25) and >=25."""
     log: Annotated[float, Field(gt=1)] | None = None
     """Bins that grow by this factor: 2 makes [1,2), [2,4), [4,8) …, and 0 and <0 of their own."""
-    round: Positive | None = None
+    round: Annotated[float, Field(ge=1e-100)] | None = None
     """The nearest multiple of this."""
     slice: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]] | None = None
     """The characters from start up to stop: [0, 2] of 94043 is 94."""
@@ -103,9 +115,9 @@ class Timestamp(Strict):
 class Csv(Strict):
     """The dialect of CSV files. A line is a row: a quoted field cannot hold a line break."""
 
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    delimiter: Sign | None = None
     """A comma, or a tab in .tsv files."""
-    quote: Annotated[str, Field(min_length=1, max_length=1)] | None = '"'
+    quote: Sign | None = '"'
     """None where quotes are characters like any other."""
     columns: tuple[Name, ...] | None = None
     """The columns' names, in order, where the files have no header line."""
@@ -115,8 +127,8 @@ class Csv(Strict):
 class Cut(Strict):
     """How a stream is cut into cycles: by time or by count."""
 
-    minutes: Positive | None = None
-    """The events of this many minutes make a cycle."""
+    minutes: Annotated[float, Field(ge=1e-3, le=5_256_000)] | None = None
+    """The events of this many minutes make a cycle; from 60 ms to ten years."""
     start: AwareDatetime | None = None
     """When cycle 0 begins; earlier events are left out. Default: the first event."""
     events: Annotated[int, Field(ge=1)] | None = None
@@ -156,12 +168,19 @@ class Reading(SourceConfig):
     def _harmless(self, options: dict[str, Any]) -> dict[str, Any]:
         return harmless(options)
 
+    @field_validator("path", check_fields=False)
+    @classmethod
+    def _without_credentials(cls, path: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for uri in (path,) if isinstance(path, str) else path:
+            without_credentials(uri)
+        return path
+
 
 class FilesConfig(Reading):
     """A set of files that is there, cut into cycles."""
 
     kind: Literal["files"] = "files"
-    path: Uri | Annotated[tuple[Uri, ...], Field(min_length=1)]
+    path: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
     """File, folder, glob or fsspec URI, or several."""
     cut: Cut
 
@@ -170,11 +189,11 @@ class FollowConfig(Reading):
     """A folder that is being filled: each new file, in order of name, is the next chunk."""
 
     kind: Literal["follow"] = "follow"
-    path: Uri
+    path: Name
     """Folder or URI."""
-    poll_s: Positive = 5.0
+    poll_s: Annotated[Seconds, Field(gt=0)] = 5.0
     """How often to look for the next file."""
-    settle_s: Annotated[float, Field(ge=0)] = 2.0
+    settle_s: Seconds = 2.0
     """A local file counts once it has not been written to for so long."""
     end_marker: Name = "_DONE"
     """A file of this name in the folder ends the stream, once all others are taken."""
