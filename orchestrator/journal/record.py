@@ -33,6 +33,8 @@ MODEL_PATH = (
     r"\.safetensors$"
 )
 """The paths of models: those of a run name the arm, those of a published place a checksum."""
+MAX_FILES = 1000
+"""The most files of a model; the loop writes a full one after 96 deltas."""
 
 
 def _is_time(text: str) -> str:
@@ -103,7 +105,7 @@ class CycleRecord(BaseModel):
     """In the order of instance numbers."""
     winner: int | None
     """The instance that became champion. None: no instance was retained, the old champion stays."""
-    model: tuple[FileRef, ...]
+    model: Annotated[tuple[FileRef, ...], Field(max_length=MAX_FILES)]
     """The champion after this cycle: a full model, then its deltas in order. It may come from an
     earlier cycle. Empty until there is a champion."""
     served_logloss: float | None

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from divergence.errors import InputError
-from orchestrator.journal.record import FileRef, Time
+from orchestrator.journal.record import MAX_FILES, FileRef, Time
 from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 from orchestrator.validation.strict import MAX_INT
@@ -36,7 +36,7 @@ class Version:
     """The cycle in which it was trained."""
     published: Time
     """UTC, ISO 8601."""
-    files: Annotated[tuple[FileRef, ...], Field(min_length=1)]
+    files: Annotated[tuple[FileRef, ...], Field(min_length=1, max_length=MAX_FILES)]
     """A full model, then its deltas in order, each relative to the file before it."""
 
 

@@ -66,7 +66,7 @@ class LocalStore:
             entries = list(folder_inside(self.root, folder).iterdir())
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(entry.name for entry in entries if entry.is_file())
+        return sorted(entry.name for entry in entries if not entry.is_dir())
 
 
 def inside(root: Path, path: str) -> Path:
