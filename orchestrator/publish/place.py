@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from divergence.errors import InputError
 from orchestrator.journal.record import MAX_FILES, FileRef, Time
@@ -28,6 +28,8 @@ MAX_BYTES = 1 << 24
 @dataclass(frozen=True, slots=True)
 class Version:
     """A published champion."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     number: Annotated[int, Field(ge=0, le=MAX_INT)]
     line: str

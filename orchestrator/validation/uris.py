@@ -12,23 +12,20 @@ RULE = "must not contain a password, a user name or a query, because records and
 REMEDY = "pass credentials to the file system in its environment variables"
 NAME_IS_ADDRESS = {"abfs", "abfss", "hdfs", "sftp", "smb", "ssh", "wasb", "wasbs", "webhdfs"}
 """In URIs of these kinds, a name before @ (a container, an account) is part of the address."""
-_AUTHORITY = re.compile(
-    r"(?P<scheme>[\w+.-]{0,32})://"
-    r"(?:(?P<password>[^\s/?#:]{0,4096}:(?!:)[^@\n]{0,4096}@(?:[^\s'\"]{0,4096}@)?)"
-    r"|(?P<name>[^\s/?#@]{0,4096}@))"
+_USER = re.compile(
+    r"://(?:(?P<password>[^\s/?#:]{0,4096}:(?!:)[^@\n]{0,4096}@(?:[^\s'\"]{0,4096}@)?)"
+    r"|[^\s/?#@]{0,4096}@)"
 )
-_QUERY = re.compile(
-    r"(?P<before>\bhttps?://[^\s?#'\"]*)[?#][^\s'\"]*"
-    r"|(?P<other>[\w+.-]{0,32}://[^\s'\"]*?)[?#][^\s/?#'\"]*=[^\s'\"]*",  # a ? alone is a wildcard
-    re.I,
-)
+_REST = re.compile(r"://[^\s'\"]*")
+_QUERY = re.compile(r"[?#][^/?#]*=")  # of object stores, where a ? alone is a wildcard
+_WEB_QUERY = re.compile(r"[?#]")
 
 
 def redact(text: str) -> str:
     """`text` without the user names, passwords, queries and fragments of the URIs in it."""
     if "://" not in text:
         return text
-    return _QUERY.sub(lambda found: found["before"] or found["other"], _without_users(text))
+    return _REST.sub(_without_query, _USER.sub(_without_user, text))
 
 
 def check_uri(uri: str) -> str:
@@ -40,10 +37,17 @@ def check_uri(uri: str) -> str:
     return uri
 
 
-def _without_users(text: str) -> str:
-    return _AUTHORITY.sub(_address, text)
+def _without_user(found: re.Match[str]) -> str:
+    keep = found["password"] is None and _scheme(found) in NAME_IS_ADDRESS
+    return found[0] if keep else "://"
 
 
-def _address(found: re.Match[str]) -> str:
-    keep = found["password"] is None and found["scheme"].lower() in NAME_IS_ADDRESS
-    return found[0] if keep else f"{found['scheme']}://"
+def _without_query(found: re.Match[str]) -> str:
+    web = _scheme(found) in ("http", "https") or "::http" in found[0].lower()
+    query = (_WEB_QUERY if web else _QUERY).search(found[0])
+    return found[0][: query.start()] if query else found[0]
+
+
+def _scheme(found: re.Match[str]) -> str:
+    before = found.string[max(found.start() - 16, 0) : found.start()].lower()
+    return re.split(r"[^a-z0-9+.-]", before)[-1]

@@ -61,7 +61,7 @@ def test_the_first_of_several_merges_wins_and_own_keys_win_over_both() -> None:
         ('a: "\\U00110000"', "not YAML"),
         ("a: {<<: 3}", "<< must be a mapping"),
         ("#" * 5_000_000, "must have at most 4000000 characters"),
-        ("x" * 100_000 + ": !!int x", "xxx...: "),
+        ("x" * 1000 + ": !!int x", "xxx...: "),
     ],
 )
 def test_what_pyyaml_answers_with_a_traceback_is_one_line(text: str, expected: str) -> None:
