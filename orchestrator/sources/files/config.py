@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from orchestrator.sources.protocol import SourceConfig
-from orchestrator.validation.errors import short
+from orchestrator.validation.errors import cut, short
 from orchestrator.validation.secrets import Options, Uri, harmless, without_credentials
 from orchestrator.validation.strict import Strict
 
@@ -41,16 +41,18 @@ def _known_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(f"unknown time zone {short(name)}; an example is Europe/Berlin") from error
+        raise ValueError(
+            f"unknown time zone {cut(repr(name))}; an example is Europe/Berlin"
+        ) from error
     return name
 
 
 def _comparison(rule: str) -> str:
     parts = CLICK_RULE.fullmatch(rule)
     if parts is None:
-        raise ValueError(f"a click rule reads like 'rating >= 4', but is {short(rule)}")
+        raise ValueError(f"a click rule reads like 'rating >= 4', but is {cut(repr(rule))}")
     if parts["sign"] not in ("==", "!=") and as_number(parts["value"]) is None:
-        raise ValueError(f"{parts['sign']} needs a number, but the click rule is {short(rule)}")
+        raise ValueError(f"{parts['sign']} needs a number, but the click rule is {cut(repr(rule))}")
     return rule
 
 
