@@ -24,6 +24,7 @@ from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
+from orchestrator.validation.yaml import shown_assignment
 from orchestrator.watch.console import View, open_view
 from orchestrator.watch.logs import logging_to
 
@@ -67,7 +68,7 @@ def command(
     folder = open_store(out or f"runs/{Path(config_path).stem}")
     if resume:
         require_run(folder)
-    sets = [part for assignment in assignments for part in ("--set", assignment)]
+    sets = [part for given in assignments for part in ("--set", shown_assignment(given))]
     where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
     again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
     view = open_view(sys.stdout, as_json, config.cycles)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
+from orchestrator.validation.uris import redact
 from trainer.setting import PARAMETERS, Setting
 
 BAR = 16
@@ -58,7 +59,7 @@ class LineView:
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(message, file=self.stream, flush=True)
+        print(redact(message), file=self.stream, flush=True)
 
 
 class JsonView(LineView):
@@ -74,7 +75,7 @@ class JsonView(LineView):
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(json.dumps({"message": message}), file=self.stream, flush=True)
+        print(json.dumps({"message": redact(message)}), file=self.stream, flush=True)
 
 
 class TableView:
@@ -105,7 +106,7 @@ class TableView:
 
     def say(self, message: str) -> None:
         """A line above the table."""
-        self.live.console.print(Text(message))
+        self.live.console.print(Text(redact(message)))
 
 
 def summary(record: CycleRecord) -> dict[str, Any]:
