@@ -103,8 +103,9 @@ def _train(
     if cluster is None:
         local_environment()
     from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
-    from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+    from orchestrator.pool.ray_pool import RayPool
     from orchestrator.pool.ray_start import started_ray
+    from orchestrator.pool.retry import RetryPolicy
     from orchestrator.watch.metrics import RunMetrics
 
     actors = None if config.actors == "auto" else config.actors
