@@ -62,7 +62,7 @@ def command(
     """Run CONFIG: many instances each cycle; the best one is the next cycle's warm start.
 
     The same command again resumes the run. Ctrl-C finishes the current cycle; a second one stops
-    at once and loses that cycle.
+    at once and loses what is not committed yet.
     """
     config = load_config(config_path, assignments)
     folder = open_store(out or f"runs/{Path(config_path).stem}")
