@@ -1,12 +1,21 @@
 """The command `holdfast`. Exit codes: 0 success, 2 user error, 1 a bug in Holdfast."""
 
 import errno
+import io
 import sys
 
 import click
 
 from divergence.errors import InputError
 from orchestrator.commands import COMMANDS
+from orchestrator.validation.uris import redact
+
+MAX_LINE = 1000
+"""The longest line of a message, in characters."""
+USER_ERRNOS = {
+    errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ELOOP,
+    errno.ENAMETOOLONG,
+}  # fmt: skip
 
 
 @click.group(
@@ -24,6 +33,9 @@ for _command in COMMANDS:
 
 def main() -> None:
     """Run the command line; a user error prints one line per problem, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a path may have bytes that are no character
+            stream.reconfigure(errors="backslashreplace")
     try:
         holdfast.main(prog_name="holdfast", standalone_mode=False)
     except InputError as error:
@@ -47,11 +59,11 @@ def main() -> None:
 
 def _is_environment_error(error: OSError) -> bool:
     """Whether the user can fix it: no permission, no such file, no space left."""
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EISDIR, errno.ENOTDIR)
-    return isinstance(error, PermissionError | FileNotFoundError) or error.errno in full
+    return isinstance(error, PermissionError | FileNotFoundError) or error.errno in USER_ERRNOS
 
 
 def _exit(message: str, code: int) -> None:
-    for line in message.splitlines():
-        click.echo(f"holdfast: {line}", err=True)
+    for line in redact(message).splitlines():
+        text = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"
+        click.echo(f"holdfast: {text}", err=True)
     sys.exit(code)

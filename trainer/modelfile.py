@@ -8,6 +8,8 @@ or written by another program is refused.
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
@@ -51,27 +53,29 @@ def save_delta(model: Model, changes: Changes) -> bytes:
 
 def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Model:
     """The model of a full file called `name`; `InputError` if it does not fit `config`."""
-    manifest, tensors = _read(data, name, "full")
-    found = _config(manifest)
-    if config is not None:
-        _check_fit(found, config, name)
-    model = Model(config or found)
-    _load_rows(model, manifest, tensors)
+    with _refusing(name):
+        manifest, tensors = _read(data, name, "full")
+        found = _config(manifest)
+        if config is not None:
+            _check_fit(found, config, name)
+        model = Model(config or found)
+        _load_rows(model, manifest, tensors)
     return model
 
 
 def apply_delta(model: Model, data: bytes, name: str) -> None:
     """Apply a delta: the model is then as after the delta's cycle."""
-    manifest, tensors = _read(data, name, "delta")
-    _check_fit(_config(manifest), model.config, name)
-    if manifest["since"] != model.cycle:
-        raise InputError(
-            f"{name} applies to a model of cycle {manifest['since']}, "
-            f"but this model is of cycle {model.cycle}"
-        )
-    dropped = _read_keys("dropped", tensors)
-    _load_rows(model, manifest, tensors)
-    model.drop(dropped)
+    with _refusing(name):
+        manifest, tensors = _read(data, name, "delta")
+        _check_fit(_config(manifest), model.config, name)
+        if manifest["since"] != model.cycle:
+            raise InputError(
+                f"{name} applies to a model of cycle {manifest['since']}, "
+                f"but this model is of cycle {model.cycle}"
+            )
+        dropped = _read_keys("dropped", tensors)
+        _load_rows(model, manifest, tensors)
+        model.drop(dropped)
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -131,18 +135,29 @@ def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
 _DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
 
 
-def _read(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
+@contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """Raise InputError with the file's name, whatever is wrong with a file of unknown origin."""
     try:
-        parts = deserialize(data)  # type: ignore[no-untyped-call]
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        manifest = dict(json.loads(header["__metadata__"][MANIFEST]))
-        tensors = {
-            part: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
-            for part, entry in parts
-        }
-        given = manifest.pop("sha256")
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        yield
+    except InputError:
+        raise
+    except (
+        SafetensorError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
+        MemoryError, RecursionError,
+    ) as error:  # fmt: skip
         raise InputError(f"{name} is not a Holdfast model, or is damaged ({error})") from error
+
+
+def _read(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
+    parts = deserialize(data)  # type: ignore[no-untyped-call]
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    manifest = dict(json.loads(header["__metadata__"][MANIFEST]))
+    tensors = {
+        part: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        for part, entry in parts
+    }
+    given = manifest.pop("sha256")
     if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
         raise InputError(
             f"{name} has format {manifest.get('format')!r} version {manifest.get('version')!r}, "

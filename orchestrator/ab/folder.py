@@ -75,12 +75,20 @@ def lost_shares(finished: Sequence[Finished]) -> list[tuple[float, float]]:
 def _load_each(store: Store) -> Iterator[Finished]:
     for seed in finished_seeds(store):
         try:
-            yield _finished(loads(read(store, _path(seed)), f"{store.uri}/{_path(seed)}"))
+            name = f"{store.uri}/{_path(seed)}"
+            yield _finished(loads(read(store, _path(seed)), name), name)
         except CorruptError as fault:
             raise InputError(f"{fault}; delete it and run the test again") from None
 
 
-def _finished(data: Any) -> Finished:
+def _finished(data: Any, name: str) -> Finished:
+    try:
+        return _parsed(data)
+    except (LookupError, TypeError, ValueError):
+        raise CorruptError(f"{name}: not a finished trial") from None
+
+
+def _parsed(data: Any) -> Finished:
     trial = data["trial"]
     days = tuple(
         Day(day["day"], Counts(**day["control"]), Counts(**day["treatment"]))

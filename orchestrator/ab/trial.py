@@ -61,7 +61,7 @@ class AdSlots:
 def run_trial(
     config: AbConfig, seed: int, tell: Callable[[str], None] = lambda _: None
 ) -> Finished:
-    """Play one seed: warm-up, acclimation, and the days that count."""
+    """Run one seed: warm-up, acclimation, and the days that count."""
     tuning = config.tuning(seed)
     spec = resolve_spec(tuning.source, feature_spec(config.features))
     exchange = Exchange(config, seed)

@@ -24,6 +24,7 @@ from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
+from orchestrator.validation.yaml import shown_assignment
 from orchestrator.watch.console import View, open_view
 from orchestrator.watch.logs import logging_to
 
@@ -61,13 +62,13 @@ def command(
     """Run CONFIG: many instances each cycle; the best one is the next cycle's warm start.
 
     The same command again resumes the run. Ctrl-C finishes the current cycle; a second one stops
-    at once and loses that cycle.
+    at once and loses what is not committed yet.
     """
     config = load_config(config_path, assignments)
     folder = open_store(out or f"runs/{Path(config_path).stem}")
     if resume:
         require_run(folder)
-    sets = [part for assignment in assignments for part in ("--set", assignment)]
+    sets = [part for given in assignments for part in ("--set", shown_assignment(given))]
     where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
     again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
     view = open_view(sys.stdout, as_json, config.cycles)
@@ -102,8 +103,9 @@ def _train(
     if cluster is None:
         local_environment()
     from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
-    from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+    from orchestrator.pool.ray_pool import RayPool
     from orchestrator.pool.ray_start import started_ray
+    from orchestrator.pool.retry import RetryPolicy
     from orchestrator.watch.metrics import RunMetrics
 
     actors = None if config.actors == "auto" else config.actors

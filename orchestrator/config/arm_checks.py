@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orchestrator.validation.errors import Mistake, did_you_mean
+from orchestrator.validation.errors import Mistake, cut, did_you_mean, short
 
 
 def arm_mistakes(data: dict[str, Any]) -> list[Mistake]:
@@ -12,10 +12,10 @@ def arm_mistakes(data: dict[str, Any]) -> list[Mistake]:
         return []
     names = [_get(arm, "name") for arm in arms]
     found: list[Mistake] = []
+    first: dict[str, int] = {}
     for i, arm in enumerate(arms):
-        if isinstance(names[i], str) and names[i] in names[:i]:
-            text = f"must be unique, but arms.{names.index(names[i])} is also {names[i]!r}"
-            found.append((("arms", i, "name"), text))
+        if isinstance(names[i], str):
+            found += _duplicate(names, i, first.setdefault(names[i].casefold(), i))
         if isinstance(_get(arm, "start_from"), dict):
             found += _start_from_mistakes(data, names, i)
     follow = _get(_get(data.get("search"), "sampler"), "follow")
@@ -27,31 +27,54 @@ def arm_mistakes(data: dict[str, Any]) -> list[Mistake]:
     return found
 
 
+def _duplicate(names: list[Any], i: int, first: int) -> list[Mistake]:
+    """The mistake if the arm `first` has the same folder as arm `i`."""
+    if i == first:
+        return []
+    text = f"must be unique, but arms.{first} is also {cut(repr(names[first]))}"
+    if names[i] != names[first]:
+        text = (
+            f"must differ in more than case from arms.{first}, {cut(repr(names[first]))}: some "
+            "file systems ignore case"
+        )
+    return [(("arms", i, "name"), text)]
+
+
 def _start_from_mistakes(data: dict[str, Any], names: list[Any], i: int) -> list[Mistake]:
     start, path = data["arms"][i]["start_from"], ("arms", i, "start_from")
     arm, cycle, cycles = start.get("arm"), start.get("cycle"), data.get("cycles")
     found: list[Mistake] = []
     if isinstance(cycle, int) and isinstance(cycles, int) and cycle >= cycles:
-        found.append(((*path, "cycle"), f"must be below the run's {cycles} cycles, but is {cycle}"))
+        found.append(
+            (
+                (*path, "cycle"),
+                f"must be below the run's {short(cycles)} cycles, but is {short(cycle)}",
+            )
+        )
     if not isinstance(arm, str):
         return found
     if arm == names[i]:
-        found.append(((*path, "arm"), f"must be another arm, but {arm!r} is this one"))
+        found.append(((*path, "arm"), f"must be another arm, but {cut(repr(arm))} is this one"))
     elif arm not in names:
         found.append(((*path, "arm"), _unknown(arm, names)))
     elif names.index(arm) > i:
-        found.append(((*path, "arm"), f"must be listed before this arm, but {arm!r} comes later"))
+        found.append(
+            ((*path, "arm"), f"must be listed before this arm, but {cut(repr(arm))} comes later")
+        )
     else:
         first = _get(_get(data["arms"][names.index(arm)], "start_from"), "cycle") or 0
         if isinstance(cycle, int) and isinstance(first, int) and cycle <= first:
-            text = f"must be above {first}, the first cycle of {arm!r}, but is {cycle}"
+            text = (
+                f"must be above {first}, the first cycle of {cut(repr(arm))}, but is {short(cycle)}"
+            )
             found.append(((*path, "cycle"), text))
     return found
 
 
 def _unknown(name: str, names: list[Any]) -> str:
     known = {str(n): None for n in names if isinstance(n, str)}
-    return f"must be one of the arms {', '.join(known)}{did_you_mean(name, known)}, but is {name!r}"
+    choice = f"{cut(', '.join(known))}{did_you_mean(name, known)}"
+    return f"must be one of the arms {choice}, but is {cut(repr(name))}"
 
 
 def _get(data: Any, key: str) -> Any:

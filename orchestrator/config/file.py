@@ -14,8 +14,10 @@ from orchestrator.config.space import grid_size
 from orchestrator.config.sustained import sustain_mistakes, sustained
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.validation.errors import Mistake, dotted, mistakes_of, read_as
-from orchestrator.validation.yaml import Document, dump, override, parse
+from orchestrator.validation.yaml import MAX_LENGTH, Document, dump, override, parse
 
+MAX_LINES = 100
+"""The most mistakes of a config that are listed."""
 C = TypeVar("C", bound=StreamConfig)
 
 
@@ -54,7 +56,8 @@ def config_text(config: StreamConfig) -> str:
 
 def _read_text(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            return file.read(MAX_LENGTH + 1)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -81,7 +84,9 @@ def _checked(model: type[C], document: Document, name: str, mistakes: list[Mista
     except ValidationError as error:
         mistakes = mistakes + mistakes_of(error)
     if mistakes:
-        raise InputError("\n".join(_lines(mistakes, document, name)))
+        lines = _lines(mistakes, document, name)
+        more = [f"{name}: and {len(lines) - MAX_LINES} more mistakes"] * (len(lines) > MAX_LINES)
+        raise InputError("\n".join(lines[:MAX_LINES] + more))
     return config
 
 
@@ -105,12 +110,12 @@ def _cross_field_mistakes(config: StreamConfig) -> list[Mistake]:
 
 def _lines(mistakes: list[Mistake], document: Document, name: str) -> list[str]:
     """A line for each mistake, in the order of the file."""
-    order = list(document.places)
+    order = {path: number for number, path in enumerate(document.places)}
     lines = []
     for path, text in mistakes:
         known = (path[:n] for n in range(len(path), 0, -1) if path[:n] in document.places)
         at = next(known, None)
         place = name if at is None else document.places[at]
-        position = len(order) if at is None else order.index(at)
+        position = len(order) if at is None else order[at]
         lines.append((position, f"{place}: {dotted(path) or 'config'}: {text}"))
     return [line for _, line in sorted(lines, key=itemgetter(0))]

@@ -5,15 +5,19 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from orchestrator.validation.errors import mistake, read_as, validate_with
+from orchestrator.validation.errors import mistake, read_as, short, validate_with
 from orchestrator.validation.strict import Items, Strict
+
+LARGEST = 1e30
+"""The largest value of a range. Below it, no draw and no product with another overflows."""
+Value = Annotated[float, Field(ge=0, le=LARGEST)]
 
 
 class Interval(Strict):
     """All values from `low` to `high`: log-uniform, or uniform with `log: false`."""
 
-    low: float = Field(ge=0)
-    high: float
+    low: Value
+    high: Value
     log: bool = True
 
     @model_validator(mode="after")
@@ -23,18 +27,20 @@ class Interval(Strict):
             raise ValueError(f"low <= high must hold, but got {given}")
         if self.log and self.low <= 0:
             raise ValueError(f"low > 0 must hold on a log scale, but got {given}: set log: false")
+        if self.log and self.low < 1 / LARGEST:
+            raise ValueError(f"low >= {1 / LARGEST:g} must hold on a log scale, but got {given}")
         return self
 
 
 class Choice(Strict):
     """Only these values. A single number in the config is a choice of one."""
 
-    choice: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+    choice: Items[Value] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _distinct(self) -> "Choice":
         if len(set(self.choice)) < len(self.choice):
-            raise ValueError(f"choices must differ, but got {list(self.choice)}")
+            raise ValueError(f"choices must differ, but got {short(self.choice)}")
         return self
 
 
@@ -44,6 +50,8 @@ def _read_range(data: object) -> Interval | Choice:
     if isinstance(data, int | float) and not isinstance(data, bool):
         if not 0 <= data < math.inf:
             raise mistake("must be >= 0 and finite", data)
+        if data > LARGEST:
+            raise mistake(f"must be <= {LARGEST:g}", data)
         return Choice(choice=(float(data),))
     if not isinstance(data, dict):
         raise mistake("must be a number, {low, high, log: true} or {choice: [...]}", data)

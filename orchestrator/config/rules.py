@@ -6,11 +6,11 @@ unless the arm sets it here, to a number (fixed) or to a range of its own.
 
 from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
-from annotated_types import Gt
+from annotated_types import Gt, Le
 from pydantic import AfterValidator, SerializeAsAny, create_model, model_validator
 
 from divergence import rules
-from orchestrator.config.ranges import Bound, Range, positive
+from orchestrator.config.ranges import LARGEST, Bound, Range, positive
 from orchestrator.validation.errors import one_of
 from orchestrator.validation.strict import Strict
 from trainer.setting import PARAMETERS, Setting
@@ -39,6 +39,8 @@ def _as_config(name: str, kind: Any) -> type[Rule]:
         if field in PARAMETERS:
             fields[field] = (_range_of(field, hint) | None, None)
         else:
+            if get_args(hint)[:1] == (float,):
+                hint = Annotated[hint, Le(LARGEST)]
             fields[field] = (hint, kind._field_defaults.get(field, ...))
     return create_model(kind.__name__, __base__=Rule, __doc__=kind.__doc__, **fields)
 

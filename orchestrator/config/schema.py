@@ -7,15 +7,30 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from orchestrator.config.ranges import Bound, Choice, Interval, Multiples, Range, positive
+from orchestrator.config.ranges import (
+    LARGEST,
+    Bound,
+    Choice,
+    Interval,
+    Multiples,
+    Range,
+    Value,
+    positive,
+)
 from orchestrator.config.rules import RULES, AnyRule
 from orchestrator.sources.registry import AnySource
 from orchestrator.validation.errors import mistake, one_of, shorthand
+from orchestrator.validation.secrets import Uri
 from orchestrator.validation.strict import Items, Strict
 from trainer.features import Feature, FeatureSpec
 
 PositiveRange = Annotated[Range, AfterValidator(positive)]
-Factor = Annotated[float, Field(ge=1)]
+MAX_ACTORS = 100_000
+Factor = Annotated[float, Field(ge=1, le=LARGEST)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+"""At most a year."""
+Cycles = Annotated[int, Field(ge=1, le=1_000_000_000)]
+"""A number of cycles: a cycle a second for thirty years."""
 
 
 class FeatureConfig(Strict):
@@ -58,13 +73,15 @@ def _accumulators(data: object) -> object:
 class ModelOptions(Strict):
     """The model's shape, initialisation and limits."""
 
-    overlap: int = Field(default=2, ge=1)
+    overlap: int = Field(default=2, ge=1, le=1024)
     """Vector entries shared by each pair of user features (o in the paper)."""
-    alone: int = Field(default=2, ge=0)
+    alone: int = Field(default=2, ge=0, le=1024)
     """Vector entries that belong to one user feature alone (s in the paper)."""
-    init_std: float = Field(default=0.05, gt=0)
-    tau: float = Field(default=15.0, gt=0)
-    expire_after: int | None = Field(default=96, ge=1)
+    init_std: float = Field(default=0.05, ge=1e-30, le=100)
+    """Standard deviation of the entries of new vectors."""
+    tau: float = Field(default=15.0, gt=0, le=1e18)
+    """An instance diverges at the first entry of this size; its square must fit a float32."""
+    expire_after: Cycles | None = 96
     """A value that has not occurred for this many cycles is dropped."""
     accumulators: Annotated[Accumulators, shorthand(Accumulators, _accumulators)] = Accumulators()
     """The AdaGrad sums of the champion: keep, reset or {decay: x}."""
@@ -93,7 +110,7 @@ class GridSampler(Strict):
     """A full grid with `points` along each interval, tried in order over several cycles."""
 
     kind: Literal["grid"] = "grid"
-    points: int = Field(default=3, ge=1)
+    points: int = Field(default=3, ge=1, le=10_000)
 
 
 class RandomSampler(Strict):
@@ -130,7 +147,8 @@ Sampler = GridSampler | RandomSampler | AdaptiveSampler
 class SearchConfig(Strict):
     """How many instances a cycle has, and which settings they try."""
 
-    instances: int = Field(default=16, ge=1)
+    instances: int = Field(default=16, ge=1, le=100_000)
+    """At most 100,000: every one of them has its outcome in the record of the cycle."""
     sampler: Annotated[
         Sampler,
         one_of({"grid": GridSampler, "random": RandomSampler, "adaptive": AdaptiveSampler}, "kind"),
@@ -142,7 +160,7 @@ class StartFrom(Strict):
     """The arm starts at `cycle` instead of 0, with the champion that `arm` has by then."""
 
     arm: str
-    cycle: int = Field(ge=1)
+    cycle: Cycles
 
 
 class ArmConfig(Strict):
@@ -176,28 +194,28 @@ class Sustain(Strict):
     Every arm is expanded into one arm for each setting, with its own sequence of models.
     """
 
-    eta0: Items[Annotated[float, Field(gt=0)]] = Field(min_length=1)
-    alpha: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
-    beta: Items[Annotated[float, Field(ge=0)]] = Field(min_length=1)
+    eta0: Items[Annotated[Value, Field(gt=0)]] = Field(min_length=1)
+    alpha: Items[Value] = Field(min_length=1)
+    beta: Items[Value] = Field(min_length=1)
 
 
 class Retention(Strict):
     """Which models are kept: those of the last `keep_last` cycles, and every `keep_every`-th."""
 
-    keep_last: int = Field(default=8, ge=1)
-    keep_every: int | None = Field(default=None, ge=1)
+    keep_last: Cycles = 8
+    keep_every: Cycles | None = None
 
 
 class PublishConfig(Strict):
     """Where to publish the champion after each commit, for serving processes to follow."""
 
-    to: str = Field(min_length=1)
+    to: Uri
     """A folder or object-store URI, which must not be the run folder."""
     arm: str | None = None
     """The arm whose champions are published; none: the first arm."""
     deltas: bool = True
     """Publish only what changed since the last version; false: the full model every time."""
-    keep_last: int = Field(default=16, ge=1)
+    keep_last: Cycles = 16
     """How many versions are kept, including the newest."""
 
 
@@ -212,17 +230,17 @@ class RunConfig(StreamConfig):
     """The config of a run."""
 
     seed: int = Field(default=0, ge=0, lt=2**63)
-    cycles: int | None = Field(default=None, ge=1)
+    cycles: Cycles | None = None
     """The number of cycles; none: until the source ends."""
     model: ModelOptions = ModelOptions()
     search: SearchConfig = SearchConfig()
     sustain: Sustain | None = None
     arms: Items[ArmConfig] = Field(min_length=1)
-    deadline_s: float | None = Field(default=None, gt=0)
+    deadline_s: Seconds | None = None
     """Time limit of a cycle in seconds. When it is over, the best finished instance wins."""
-    tries: int = Field(default=3, ge=1)
+    tries: int = Field(default=3, ge=1, le=1000)
     """How many times an instance is tried before it counts as failed."""
-    patience_s: float = Field(default=30.0, gt=0)
+    patience_s: Seconds = 30.0
     """A trainer process that does not answer is replaced after ten times the expected duration of
     its work plus this many seconds."""
     actors: int | Literal["auto"] = "auto"
@@ -233,6 +251,8 @@ class RunConfig(StreamConfig):
     @field_validator("actors", mode="plain")
     @classmethod
     def _check_actors(cls, value: Any) -> Any:
+        if type(value) is int and value > MAX_ACTORS:
+            raise mistake(f"must be at most {MAX_ACTORS}", value)
         if value == "auto" or (type(value) is int and value >= 1):
             return value
         raise mistake("must be auto or an integer >= 1", value)

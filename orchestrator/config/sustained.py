@@ -1,14 +1,17 @@
 """Sustained settings: a grid of arms, each of which keeps one setting for the whole run."""
 
+import math
 from collections.abc import Iterator
 from itertools import product
 
 from orchestrator.config.ranges import Choice
 from orchestrator.config.rules import searched
 from orchestrator.config.schema import ArmConfig, ArmRanges, RunConfig, Sustain
-from orchestrator.validation.errors import Mistake
+from orchestrator.validation.errors import Mistake, cut
 
 MAX_NAME_LENGTH = 64
+MAX_ARMS = 4096
+"""Each has its own models and records."""
 
 
 def sustain_mistakes(config: RunConfig) -> list[Mistake]:
@@ -19,8 +22,12 @@ def sustain_mistakes(config: RunConfig) -> list[Mistake]:
     for name in ("eta0", "alpha", "beta"):
         texts = [_in_name(value) for value in getattr(config.sustain, name)]
         if len(set(texts)) < len(texts):
-            text = f"values must differ in their first six digits, but are {', '.join(texts)}"
+            text = f"values must differ in their first six digits, but are {cut(', '.join(texts))}"
             found.append((("sustain", name), text))
+    settings = math.prod(len(getattr(config.sustain, name)) for name in ("eta0", "alpha", "beta"))
+    if settings * len(config.arms) > MAX_ARMS:
+        text = f"must make at most {MAX_ARMS} arms, but makes {settings * len(config.arms)}"
+        return [(("sustain",), text)]
     longest = max(len(made.name) for arm in config.arms for made in _expanded(arm, config.sustain))
     if longest > MAX_NAME_LENGTH:
         text = f"an arm name must have at most {MAX_NAME_LENGTH} characters, but one has {longest}"

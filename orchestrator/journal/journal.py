@@ -76,7 +76,7 @@ def check_files(store: Store, files: Sequence[FileRef], checksums: dict[str, str
     for file in files:
         try:
             if file.path not in checksums:
-                checksums[file.path] = sha256_of(store, file.path)
+                checksums[file.path] = sha256_of(store, file.path, file.size)
         except FileNotFoundError:
             raise CorruptError(f"{file.path}: missing") from None
         if checksums[file.path] != file.sha256:

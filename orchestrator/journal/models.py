@@ -21,7 +21,7 @@ def read_model(store: Store, files: Sequence[FileRef], config: ModelConfig) -> M
     if not files:
         return Model(config)
     base, *deltas = files
-    model = load_model(read(store, base.path), base.path, config)
+    model = load_model(read(store, base.path, base.size), base.path, config)
     for delta in deltas:
-        apply_delta(model, read(store, delta.path), delta.path)
+        apply_delta(model, read(store, delta.path, delta.size), delta.path)
     return model

@@ -8,17 +8,44 @@ not finite are the strings "NaN", "Infinity" and "-Infinity".
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Literal
+from datetime import MAXYEAR, datetime
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from divergence.errors import InputError
 from orchestrator.search.sampler import SearchState
 from orchestrator.storage.checksummed import CorruptError as CorruptError
 from orchestrator.storage.checksummed import dumps, loads
+from orchestrator.validation.strict import MAX_INT
 from trainer.outcome import Outcome, Status, is_useful
 
 SCHEMA = 1
+MODEL_PATH = (
+    r"^models/([A-Za-z0-9][A-Za-z0-9._-]{0,63}/)?cycle-\d{6,12}(\.delta)?(-[0-9a-f]{12})?"
+    r"\.safetensors$"
+)
+"""The paths of models: those of a run name the arm, those of a published place a checksum."""
+MAX_FILES = 1000
+"""The most files of a model; the loop writes a full one after 96 deltas."""
+
+
+def _is_time(text: str) -> str:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None or not 1 < found.year < MAXYEAR:
+        raise ValueError("must have a time zone and be far from the first and the last year")
+    return text
+
+
+Time = Annotated[str, AfterValidator(_is_time)]
+"""A time, ISO 8601, of which an age can be computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +62,16 @@ class ChunkInfo:
     clicks: int
     constant_logloss: float
     set_aside: dict[str, int]
-    newest: str | None = None
+    newest: Time | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
     """A file of the run folder, with its checksum and size in bytes."""
 
-    path: str
-    sha256: str
-    size: int
+    path: Annotated[str, StringConstraints(pattern=MODEL_PATH)]
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    size: Annotated[int, Field(ge=0, le=MAX_INT)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +98,14 @@ class CycleRecord(BaseModel):
     seed: int
     arm: str
     cycle: int
-    started: str
+    started: Time
     """UTC, ISO 8601."""
     chunk: ChunkInfo
     outcomes: tuple[Outcome, ...]
     """In the order of instance numbers."""
     winner: int | None
     """The instance that became champion. None: no instance was retained, the old champion stays."""
-    model: tuple[FileRef, ...]
+    model: Annotated[tuple[FileRef, ...], Field(max_length=MAX_FILES)]
     """The champion after this cycle: a full model, then its deltas in order. It may come from an
     earlier cycle. Empty until there is a champion."""
     served_logloss: float | None

@@ -8,10 +8,14 @@ from divergence.errors import InputError
 from orchestrator.config.file import config_text, read_config
 from orchestrator.config.schema import RunConfig, config_hash, identity
 from orchestrator.journal.journal import cycles_of, newest_committed, set_aside_uncommitted
-from orchestrator.journal.record import CycleRecord
+from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.storage.store import Store, read
+from orchestrator.validation.errors import cut
+from orchestrator.validation.yaml import MAX_LENGTH
 
 CONFIG = "config.yaml"
+MAX_BYTES = 4 * MAX_LENGTH
+"""The most that is read of a config, in UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,9 @@ class ResumePoint:
 def run_config(store: Store) -> RunConfig:
     """The config that the run in this folder was started with."""
     try:
-        text = read(store, CONFIG).decode()
+        text = read(store, CONFIG, MAX_BYTES).decode()
+    except CorruptError as error:
+        raise InputError(f"{store.uri}/{error}") from None
     except FileNotFoundError:
         raise InputError(f"{store.uri}: not a run folder: it has no {CONFIG}") from None
     except UnicodeDecodeError:
@@ -42,9 +48,10 @@ def require_run(store: Store) -> None:
 
 def prepare(store: Store, config: RunConfig) -> ResumePoint:
     """Create the run folder, or find the cycle to resume at and set newer records aside."""
+    _delete_temporary(store, config)
     exists = CONFIG in store.names("")
     if exists and not _has_records(store):  # a failed start: another config may replace it
-        if read(store, CONFIG).decode() != config_text(run_config(store)):
+        if read(store, CONFIG, MAX_BYTES).decode() != config_text(run_config(store)):
             raise InputError(
                 f"{store.uri}/{CONFIG}: a run must not overwrite it, because no run wrote it: use "
                 "another --out"
@@ -68,6 +75,14 @@ def prepare(store: Store, config: RunConfig) -> ResumePoint:
     return ResumePoint(found.cycle + 1, found.records, tuple(messages))
 
 
+def _delete_temporary(store: Store, config: RunConfig) -> None:
+    """Delete what a killed driver was writing. Its lease is ours now."""
+    store.delete_temporary("", CONFIG)
+    for arm in config.arms:
+        for folder in ("journal", "models", "set-aside/journal"):
+            store.delete_temporary(f"{folder}/{arm.name}")
+
+
 def _has_records(store: Store) -> bool:
     """Whether the journal has a record, valid or not."""
     return any(cycles_of(store, arm.name) for arm in run_config(store).arms)
@@ -78,11 +93,15 @@ def _check_same_config(store: Store, original: RunConfig, config: RunConfig) -> 
         return
     old, new = (dict(_leaves(identity(c), "")) for c in (original, config))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    differences = "; ".join(f"{k} was {old.get(k)!r}, is now {new.get(k)!r}" for k in changed[:3])
+    differences = "; ".join(_difference(key, old, new) for key in changed[:3])
     raise InputError(
         f"{store.uri}: holds a run with another config ({differences}): use that config, or "
         "another --out"
     )
+
+
+def _difference(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    return f"{key} was {cut(repr(old.get(key)))}, is now {cut(repr(new.get(key)))}"
 
 
 def _leaves(data: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -5,10 +5,10 @@ model calls `wait` first. The loop decides when a commit starts: not while actor
 """
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -25,8 +25,9 @@ from trainer.modelfile import save_delta, save_model
 MAX_DELTAS = 96
 """A full model is written at least this often: once a day with 15-minute cycles."""
 COMMIT_S = 600.0
+log = logging.getLogger(__name__)
 Listener = Callable[[Sequence[CycleRecord]], None]
-"""Is called with the records of each committed cycle, in the driver's own thread."""
+"""Called with the records of each committed cycle, in the driver's own thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Committer:
         """How long the last commit took."""
 
     def __enter__(self) -> "Committer":
-        """Ready."""
+        """Commits can be handed over."""
         return self
 
     def __exit__(
@@ -67,17 +68,22 @@ class Committer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit what is pending, and stop."""
+        """Commit what is pending, and stop. The error that ended the block goes first."""
         try:
             if not isinstance(error, KeyboardInterrupt):
                 self.finish()
+        except (InputError, OSError) as second:
+            if error is None:
+                raise
+            log.warning("%s: the last cycle was not committed: %s", self._store.uri, second)
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     def hand_over(self, cycle: Sequence[PendingCommit]) -> None:
         """The next cycle to commit: one entry for each arm, in the order of the arms."""
-        self.finish()
+        self.wait()
         self._pending = cycle
+        self._call_listeners()
 
     def start(self) -> None:
         """Start to commit what was handed over."""
@@ -90,17 +96,19 @@ class Committer:
         running, self._running = self._running, None
         if running is None:
             return
-        try:
-            self._committed = running.result(timeout=COMMIT_S)
-        except FutureTimeout:
+        if not wait([running], timeout=COMMIT_S).done:
             raise InputError(
                 f"{self._store.uri}: a commit took more than {COMMIT_S:.0f} s and was given up: "
                 "is the storage reachable?"
-            ) from None
+            )
+        self._committed = running.result()
 
     def finish(self) -> None:
-        """Wait, and then call the listeners, who may take their time: no actor is waiting."""
+        """Commit what was handed over, and call the listeners."""
         self.wait()
+        self._call_listeners()
+
+    def _call_listeners(self) -> None:
         records, self._committed = self._committed, []
         if records:
             for listener in self._listeners:
@@ -118,7 +126,10 @@ class Committer:
             records.append(pending.record.model_copy(update={"model": arm.files, "norms": norms}))
         commit(self._store, records)
         for record in records:
-            self._delete_old_models(record)
+            try:
+                self._delete_old_models(record)
+            except (InputError, OSError) as error:  # committed all the same; the next one retries
+                log.warning("%s: old models are still there: %s", self._store.uri, error)
         self.seconds = time.monotonic() - began
         return records
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from orchestrator.journal.record import ChunkInfo
 from orchestrator.sources.protocol import Events, Source
+from orchestrator.validation.uris import redact
 from trainer.chunk import Chunk, compile_chunk
 from trainer.features import FeatureSpec
 
@@ -88,7 +89,7 @@ def prepare_chunk(
     """Compile a cycle's events, and put the chunk where trainers read it."""
     chunk = compile_chunk(events.table, spec) if len(events.table) else None
     info = ChunkInfo(
-        origin=events.origin,
+        origin=redact(events.origin),
         events=len(events.table),
         clicks=int(chunk.click.sum()) if chunk else 0,
         constant_logloss=float(chunk.constant_logloss) if chunk else 0.0,

@@ -5,9 +5,12 @@ import time
 from collections.abc import Iterable, Sequence
 
 from orchestrator.pool.handle import ActorHandle, Call
-from orchestrator.pool.messages import batch_size, hang_limit_s
+from orchestrator.pool.messages import Task
 from orchestrator.pool.progress import ArmProgress
+from orchestrator.pool.retry import hang_limit_s
 
+BATCH_S = 0.2
+"""How long a batch should take: long compared with Ray's millisecond, short with a cycle."""
 SHORT_S = 0.05
 """An instance this short may wait in a busy actor's queue instead of for an idle actor."""
 
@@ -25,15 +28,37 @@ def dispatch(
     actors = sorted(ready, key=lambda actor: actor.free_at)
     for depth in (0, 1):
         for actor in (a for a in actors if len(a.calls) == depth):
-            arm = next((arm for arm in arms if arm.waiting), None)
+            arm = next((a for a in arms if a.waiting and not _avoids(a, actor, actors)), None)
             if arm is None:
-                return
+                continue
             waiting = sum(len(arm.waiting) for arm in arms)
-            may_queue = waiting > len(actors) or (arm.seconds or math.inf) < SHORT_S
-            may_queue = may_queue and not (arm.waiting[0].alone or actor.works_alone)
-            if may_queue if depth else not (len(actors) > 1 and arm.avoids(actor)):
+            if depth == 0 or _may_queue(arm, actor, waiting, len(actors)):
                 count = batch_size(arm.waiting, waiting, len(actors), arm.seconds)
                 _send(actor, arm, count, deadline, patience_s)
+
+
+def _avoids(arm: ArmProgress, actor: ActorHandle, actors: Sequence[ActorHandle]) -> bool:
+    """Whether the arm's next task failed in this actor, and there are others."""
+    return len(actors) > 1 and arm.avoids(actor)
+
+
+def _may_queue(arm: ArmProgress, actor: ActorHandle, waiting: int, actors: int) -> bool:
+    """Whether the arm's next task may wait for this busy actor."""
+    short = waiting > actors or (arm.seconds or math.inf) < SHORT_S
+    return short and not (arm.waiting[0].alone or actor.works_alone)
+
+
+def batch_size(waiting: Sequence[Task], everywhere: int, actors: int, seconds: float | None) -> int:
+    """How many of the waiting tasks the next batch takes.
+
+    As many as fit in BATCH_S, but at most half of an actor's share of what is waiting everywhere:
+    batches get shorter towards the end, so that all actors finish at about the same time.
+    """
+    if seconds is None or waiting[0].alone:
+        return 1
+    together = next((i for i, task in enumerate(waiting) if task.alone), len(waiting))
+    fair = math.ceil(everywhere / (2 * actors))
+    return max(1, min(fair, together, int(BATCH_S / max(seconds, 1e-9))))
 
 
 def _send(

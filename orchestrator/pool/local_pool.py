@@ -19,7 +19,7 @@ class LocalPool:
         self._arms: list[ArmProgress] = []
 
     def wait_until_ready(self) -> None:
-        """It is ready."""
+        """There is nothing to wait for."""
 
     def share(self, value: Any) -> Any:
         """The value itself."""

@@ -10,9 +10,8 @@ from orchestrator.pool.messages import (
     Batch,
     BatchReply,
     Task,
-    retry_or_fail,
-    without_result,
 )
+from orchestrator.pool.retry import retry_or_fail, without_result
 from orchestrator.search.selection import select
 from trainer.kernel import Tables
 from trainer.outcome import Outcome, Status
@@ -97,7 +96,7 @@ class ArmProgress:
         return Batch(self.cycle, self.name, tasks, budget_s, number, serve)
 
     def avoids(self, actor: object) -> bool:
-        """Whether the next task was lost in this actor, or raised there."""
+        """Whether the next task raised in this actor, or was not done there in time."""
         return self.waiting[0].alone and self._holders.get(self.waiting[0].instance) is actor
 
     def record(self, batch: Batch, reply: BatchReply, holder: object, tries: int) -> None:
@@ -114,9 +113,11 @@ class ArmProgress:
                 self.pace.learn(decided[task.instance])
             elif task.instance in reply.raised:
                 self._lose([task], reply.raised[task.instance], tries)
+            elif self._closing:
+                continue  # it is late
             elif len(batch.tasks) == 1:
                 self._lose([task], f"not done in {batch.budget_s:.3g} s", tries)
-            elif not self._closing:  # others may have used up its time
+            else:  # others may have used up its time
                 self._tasks[task.instance] = replace(task, alone=True)
                 self.waiting.append(self._tasks[task.instance])
 

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -24,6 +23,7 @@ from orchestrator.pool.handle import GRACE_S, ActorHandle
 from orchestrator.pool.messages import ArmResult, BatchReply
 from orchestrator.pool.progress import ArmProgress
 from orchestrator.pool.ray_errors import first_line, node_is_lost
+from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
 from trainer.instance import Job
 from trainer.kernel import Tables
@@ -31,17 +31,10 @@ from trainer.kernel import Tables
 log = logging.getLogger(__name__)
 SLOW_START_S = 20.0
 """How long the first cycle waits for further actors after the first one is ready."""
-EXPORT_S = 60.0
-LATE_EXPORT_S = 5.0
-"""How long the winner's rows may take, and how long after the deadline."""
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often an instance is tried, and how long a silent process is waited for."""
-
-    tries: int
-    patience_s: float
+ANSWER_S = 60.0
+"""How long a trainer may take to answer, for the winner's rows as for anything else."""
+LATE_ROWS_S = 5.0
+"""How long the winner's rows may take after the deadline."""
 
 
 class RayPool:
@@ -95,7 +88,7 @@ class RayPool:
         pids = []
         for call in [actor.handle.ready.remote() for actor in self._actors.ready]:
             with suppress(RayError):  # it died since then: the next batch will show it
-                pids.append(ray.get(call, timeout=EXPORT_S))
+                pids.append(ray.get(call, timeout=ANSWER_S))
         return pids
 
     def start(self, arms: Sequence[ArmProgress], deadline: float | None = None) -> None:
@@ -118,7 +111,7 @@ class RayPool:
                     if arm.nearly_done:
                         self._request_rows(arm)
             for done in [arm for arm in self._arms.values() if not arm.unfinished]:
-                tables = self._winner_rows(done, LATE_EXPORT_S if late else EXPORT_S)
+                tables = self._winner_rows(done, LATE_ROWS_S if late else ANSWER_S)
                 if tables is not None or done.winner is None:
                     del self._arms[done.name]
                     yield done.result(tables)
@@ -182,7 +175,7 @@ class RayPool:
 
     def _receive(self, actor: ActorHandle, ref: Any) -> None:
         try:
-            answer: BatchReply | int = ray.get(ref, timeout=EXPORT_S)
+            answer: BatchReply | int = ray.get(ref, timeout=ANSWER_S)
         except RayError as error:
             self._actors.note_failure(actor, error)
             self._lose(actor, error)

@@ -21,12 +21,12 @@ LAST_S = 120.0
 """How long a run that ends waits for its last champion to be published."""
 
 
-def open_publisher(config: RunConfig, terms: PublishConfig, run: Store) -> Publisher:
+def open_publisher(config: RunConfig, options: PublishConfig, run: Store) -> Publisher:
     """The publisher of a run's champions; InputError where its place cannot be used."""
     try:
-        return Publisher(config, run, open_store(terms.to), terms)
+        return Publisher(config, run, open_store(options.to), options)
     except OSError as error:
-        raise InputError(f"publish.to: {terms.to}: cannot be read: {error}") from None
+        raise InputError(f"publish.to: {options.to}: cannot be read: {error}") from None
 
 
 class BackgroundPublisher(AbstractContextManager["BackgroundPublisher"]):
@@ -50,7 +50,7 @@ class BackgroundPublisher(AbstractContextManager["BackgroundPublisher"]):
         """Wait a while for the last champion; not where the user stops at once."""
         patience_s = 0.0 if isinstance(error, KeyboardInterrupt) else LAST_S
         if self._last is not None and not wait([self._last], patience_s).done:
-            self._messages.append(f"the last champion was not published within {patience_s:g} s")
+            self._messages.append("the last champion may not be published")
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._show_messages()
 

@@ -10,29 +10,39 @@ are never replaced.
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from divergence.errors import InputError
-from orchestrator.journal.record import FileRef
+from orchestrator.journal.record import MAX_FILES, FileRef, Time
 from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
+from orchestrator.validation.strict import MAX_INT
 
 SCHEMA = 1
+MAX_BYTES = 1 << 24
+"""The most that is read of a version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
     """A published champion."""
 
-    number: int
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    number: Annotated[int, Field(ge=0, le=MAX_INT)]
     line: str
     """Which run and arm it comes from: a hash of the config and seed, and the arm's name."""
-    cycle: int
+    cycle: Annotated[int, Field(ge=0, le=MAX_INT)]
     """The cycle in which it was trained."""
-    published: str
+    published: Time
     """UTC, ISO 8601."""
-    files: tuple[FileRef, ...]
+    files: Annotated[tuple[FileRef, ...], Field(min_length=1, max_length=MAX_FILES)]
     """A full model, then its deltas in order, each relative to the file before it."""
+
+
+VERSION = TypeAdapter(Version)
 
 
 def version_path(number: int) -> str:
@@ -55,7 +65,7 @@ def read_version(store: Store, number: int) -> Version:
     """Read a version; CorruptError if it is missing or corrupt."""
     path = version_path(number)
     try:
-        body = loads(read(store, path), f"{store.uri}/{path}")
+        body = loads(read(store, path, MAX_BYTES), f"{store.uri}/{path}")
     except FileNotFoundError:
         raise CorruptError(f"{store.uri}/{path}: missing") from None
     version = _version(body, f"{store.uri}/{path}")
@@ -87,8 +97,6 @@ def _version(body: Any, name: str) -> Version:
             "Holdfast that wrote it, or a newer one"
         )
     try:
-        fields = {key: value for key, value in body.items() if key != "schema"}
-        files = tuple(FileRef(**file) for file in fields.pop("files"))
-        return Version(**fields, files=files)
-    except (TypeError, KeyError):
+        return VERSION.validate_python({key: body[key] for key in body if key != "schema"})
+    except ValidationError:
         raise CorruptError(f"{name}: not a valid version file") from None

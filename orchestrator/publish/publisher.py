@@ -140,9 +140,11 @@ def check_within_bounds(record: CycleRecord, tau: float) -> None:
 def read_verified(store: Store, file: FileRef) -> bytes:
     """Read a file; InputError if it is missing or does not match its checksum."""
     try:
-        data = read(store, file.path)
+        data = read(store, file.path, file.size)
     except FileNotFoundError:
         raise InputError(f"{store.uri}/{file.path}: missing") from None
+    except CorruptError as error:
+        raise InputError(f"{store.uri}/{error}") from None
     if hashlib.sha256(data).hexdigest() != file.sha256:
         raise InputError(f"{store.uri}/{file.path}: corrupt: its checksum does not match")
     return data

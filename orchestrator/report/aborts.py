@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.report.load import Run
 from orchestrator.storage.store import Store, read
 from trainer.outcome import Status
 
+COLUMNS = ["feature", "value", "norm", "updates"]
 FILENAME = re.compile(r"(?P<arm>.+)-cycle-(?P<cycle>\d{6})-instance-(?P<instance>\d+)\.parquet")
 
 
@@ -105,7 +107,17 @@ def load_aborts(store: Store, runs: Sequence[Run]) -> list[Abort]:
         for name in store.names(f"aborts/{run.name}"):
             which = parse_filename(name)
             if which is not None and which.arm in run.records:
-                data = read(store, f"aborts/{run.name}/{name}")
-                vectors = pq.read_table(BytesIO(data)).to_pandas()
+                vectors = _vectors(store, f"aborts/{run.name}/{name}")
                 found.append(Abort(run.name, which, run.config.model.tau, vectors))
     return found
+
+
+def _vectors(store: Store, path: str) -> pd.DataFrame:
+    try:
+        table = pq.read_table(BytesIO(read(store, path)), columns=COLUMNS)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{store.uri}/{path}: not the vectors of an abort: {one_line(error)}: delete it"
+        ) from None
+    vectors: pd.DataFrame = table.to_pandas()
+    return vectors

@@ -7,9 +7,8 @@ import hashlib
 import json
 from typing import Any
 
-
-class CorruptError(Exception):
-    """A file is missing, incomplete or altered; the message names it and says what is wrong."""
+from orchestrator.storage.store import CorruptError as CorruptError
+from orchestrator.validation.strict import MAX_INT
 
 
 def dumps(body: Any) -> bytes:
@@ -20,13 +19,21 @@ def dumps(body: Any) -> bytes:
 def loads(data: bytes, name: str) -> Any:
     """Return the data of a file; CorruptError if any byte differs from what `dumps` wrote."""
     try:
-        body = json.loads(data)["record"]
+        body = json.loads(data, parse_int=_int64)["record"]
         intact = dumps(body) == data
     except (ValueError, KeyError, TypeError, RecursionError):
         raise CorruptError(f"{name}: corrupt: not a complete record") from None
     if not intact:
         raise CorruptError(f"{name}: corrupt: its checksum does not match")
     return body
+
+
+def _int64(text: str) -> int:
+    """An integer of at most 64 bits: tables take no others."""
+    number = int(text)
+    if not -MAX_INT <= number <= MAX_INT:
+        raise ValueError(f"{number} does not fit 64 bits")
+    return number
 
 
 def _with_checksum(body: bytes) -> bytes:

@@ -28,10 +28,12 @@ from typing import BinaryIO
 
 from divergence.errors import InputError
 from orchestrator.storage.process import Process, is_alive, this_process
-from orchestrator.storage.store import ConflictError, Store, read
+from orchestrator.storage.store import ConflictError, CorruptError, Store, read
 
 FOLDER = "claims"
 """The name is part of the run folder's format."""
+MAX_BYTES = 1 << 16
+"""The most that is read of a lease."""
 POLL_S = 1.0
 RELEASE_TIMEOUT_S = 5.0
 """How long `release` waits for a heartbeat that is being written."""
@@ -89,14 +91,22 @@ def current_lease(store: Store) -> Lease | None:
         return None
     heartbeats = tuple(n for n in names if _epoch(n) == epoch and not n.endswith(".json"))
     try:
-        body = json.loads(read(store, _lease_path(epoch)))
-        host, place, pid, begun = (body[name] for name in ("host", "place", "pid", "begun"))
-        process = Process(str(host), str(place), int(pid), str(begun))
-        return Lease(epoch, process, str(body["since"]), heartbeats)
+        process, since = _holder(read(store, _lease_path(epoch), MAX_BYTES))
+        return Lease(epoch, process, since, heartbeats)
     except FileNotFoundError:
         return None  # released since the names were listed
-    except (ValueError, KeyError, TypeError):
+    except (CorruptError, ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return Lease(epoch, None, "", heartbeats)
+
+
+def _holder(data: bytes) -> tuple[Process, str]:
+    """The process that wrote a lease, and when."""
+    body = json.loads(data)
+    host, place, begun, since = (str(body[name]) for name in ("host", "place", "begun", "since"))
+    pid = int(body["pid"])
+    if not (host + since).isprintable() or not 0 < pid < 1 << 32:
+        raise ValueError
+    return Process(host, place, pid, begun), since
 
 
 class _LeasedStore:
@@ -111,6 +121,7 @@ class _LeasedStore:
         for name in store.names(FOLDER):
             if LEASE_FILE.fullmatch(name) and _epoch(name) < epoch:
                 store.delete(f"{FOLDER}/{name}")
+                store.delete_temporary(FOLDER, f"{_epoch(name):06d}.")
         self._renewal = threading.Thread(
             target=self._renew, args=(timing,), daemon=True, name="lease"
         )
@@ -133,6 +144,11 @@ class _LeasedStore:
         """Delete a file."""
         self._check()
         self._store.delete(path)
+
+    def delete_temporary(self, folder: str, prefix: str = "") -> None:
+        """Delete what a killed driver left in a folder."""
+        self._check()
+        self._store.delete_temporary(folder, prefix)
 
     def release(self) -> None:
         """Release the lease. Where its files cannot be deleted, it expires."""

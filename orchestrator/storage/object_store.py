@@ -80,6 +80,9 @@ class ObjectStore:
         except FileNotFoundError:
             return
 
+    def delete_temporary(self, folder: str, prefix: str = "") -> None:
+        """An object appears complete or not at all: there is nothing to delete."""
+
     def _with_retries(self, path: str, what: str, call: Callable[[], T]) -> T:
         """Call, and retry errors that may pass; InputError if they do not.
 

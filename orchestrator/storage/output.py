@@ -1,12 +1,13 @@
 """Where reports and exports are written: a folder or URI whose files may be replaced."""
 
-import secrets
 from pathlib import Path
 from typing import Any
 
 import fsspec
 
 from divergence.errors import InputError
+from orchestrator.storage.local_store import inside, naming, temporary_path
+from orchestrator.validation.uris import check_uri
 
 
 class Output:
@@ -16,7 +17,7 @@ class Output:
     """
 
     def __init__(self, uri: str) -> None:
-        self.uri = uri.rstrip("/") or "/"
+        self.uri = check_uri(uri).rstrip("/") or "/"
         self._fs: Any = None
         if "://" in uri:
             try:
@@ -30,14 +31,15 @@ class Output:
         if self._fs is not None:
             self._fs.pipe_file(f"{self._root.rstrip('/')}/{path}", data)
             return
-        target = Path(self.uri).expanduser() / path
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise InputError(f"{self.uri}: cannot be written to: not a folder") from None
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        target = inside(Path(self.uri).expanduser(), path)
+        with naming(target):
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                raise InputError(f"{self.uri}: cannot be written to: not a folder") from None
+            temporary = temporary_path(target)
+            try:
+                temporary.write_bytes(data)
+                temporary.replace(target)
+            finally:
+                temporary.unlink(missing_ok=True)

@@ -6,6 +6,13 @@ from typing import BinaryIO, Protocol
 from divergence.errors import InputError
 
 BLOCK_BYTES = 1 << 22
+MAX_BYTES = 1 << 28
+"""The most that is read of a file whose size nothing names. A record of 100,000 instances has some
+40 MB."""
+
+
+class CorruptError(InputError):
+    """A file is missing, incomplete, altered or no file of ours; the message says which and why."""
 
 
 class ConflictError(InputError):
@@ -36,26 +43,39 @@ class Store(Protocol):
         """Delete a file if it exists."""
         ...
 
+    def delete_temporary(self, folder: str, prefix: str = "") -> None:
+        """Delete what killed writers of files with this prefix left in a folder.
 
-def read(store: Store, path: str) -> bytes:
-    """Read a file."""
+        Nobody may be writing such a file now.
+        """
+        ...
+
+
+def read(store: Store, path: str, limit: int = MAX_BYTES) -> bytes:
+    """Read a file; CorruptError if it has more than `limit` bytes."""
     with store.open(path) as file:
-        return file.read()
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise CorruptError(f"{path}: corrupt: must have at most {limit} bytes, but has more")
+    return data
 
 
-def sha256_of(store: Store, path: str) -> str:
-    """The checksum of a file, which is read block by block."""
+def sha256_of(store: Store, path: str, size: int) -> str:
+    """The checksum of a file of `size` bytes, read block by block; not of what is beyond."""
     digest = hashlib.sha256()
     with store.open(path) as file:
-        while block := file.read(BLOCK_BYTES):
+        while block := file.read(min(BLOCK_BYTES, size + 1)):
             digest.update(block)
+            size -= len(block)
     return digest.hexdigest()
 
 
 def require_same_bytes(store: Store, path: str, data: bytes) -> None:
     """ConflictError unless the file has exactly these bytes."""
     try:
-        same = read(store, path) == data
+        same = read(store, path, len(data)) == data
+    except CorruptError:
+        same = False
     except FileNotFoundError:
         same = False  # another process is still writing it
     if not same:

@@ -8,9 +8,13 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from orchestrator.validation.uris import redact
+
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]
 Mistake = tuple[Path, str]
+MAX_SHOWN = 60
+"""The longest value, in characters, that a message shows in full."""
 
 
 def read_as(model: type[M], data: object) -> M:
@@ -75,13 +79,21 @@ def mistakes_of(error: ValidationError) -> list[Mistake]:
 
 def dotted(path: Path) -> str:
     """A path as the user writes it in `--set`: arms.0.name."""
-    return ".".join(str(step) for step in path)
+    return ".".join(cut(str(step)) for step in path)
 
 
 def short(value: object) -> str:
-    """A value for an error message: at most 60 characters."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
+    """A value for an error message: at most 60 characters, and no credentials of a URI."""
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except (ValueError, RecursionError):  # an integer of thousands of digits; nested too deeply
+        text = f"a {type(value).__name__} that is too large to show"
+    return cut(redact(text))
+
+
+def cut(text: str) -> str:
+    """A text of at most 60 characters."""
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
 def did_you_mean(name: object, names: Mapping[str, object]) -> str:

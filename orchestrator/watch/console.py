@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
+from orchestrator.validation.uris import redact
 from trainer.setting import PARAMETERS, Setting
 
 BAR = 16
@@ -58,7 +59,7 @@ class LineView:
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(message, file=self.stream, flush=True)
+        print(redact(message), file=self.stream, flush=True)
 
 
 class JsonView(LineView):
@@ -74,7 +75,7 @@ class JsonView(LineView):
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(json.dumps({"message": message}), file=self.stream, flush=True)
+        print(json.dumps({"message": redact(message)}), file=self.stream, flush=True)
 
 
 class TableView:
@@ -105,7 +106,7 @@ class TableView:
 
     def say(self, message: str) -> None:
         """A line above the table."""
-        self.live.console.print(Text(message))
+        self.live.console.print(Text(redact(message)), soft_wrap=True)
 
 
 def summary(record: CycleRecord) -> dict[str, Any]:
@@ -130,10 +131,12 @@ def summary(record: CycleRecord) -> dict[str, Any]:
 def line(record: CycleRecord) -> str:
     """A record in short, for a person."""
     count, best = count_outcomes(record), winning_outcome(record)
+    if not record.outcomes:
+        return f"{record.arm}  no events"
     parts = [record.arm, f"retained {count.retained}/{count.launched}"]
     parts += [f"{name} {n}" for name in ("failed", "late") if (n := getattr(count, name))]
     if best is None:
-        parts.append("no instance retained, the champion stays")
+        parts.append(_no_winner(record))
     else:
         parts += [f"logloss {best.logloss:.5f}", setting_text(best.setting)]
     if record.caution:
@@ -163,9 +166,9 @@ def _row(record: CycleRecord) -> list[Text]:
     count, best = count_outcomes(record), winning_outcome(record)
     served = _finite(record.served_logloss)
     fraction = count.retained_fraction
-    colour = "red" if fraction is None or fraction < 0.8 else "green"
+    colour = "dim" if fraction is None else "red" if fraction < 0.8 else "green"
     retained = Text(f"{bar(fraction or 0.0)} {count.retained}/{count.launched}", style=colour)
-    champ = setting_text(best.setting) if best else "none retained, the last one stays"
+    champ = setting_text(best.setting) if best else _no_winner(record)
     return [
         Text(record.arm),
         retained,
@@ -173,6 +176,12 @@ def _row(record: CycleRecord) -> list[Text]:
         Text(f"{served:.5f}" if served is not None else "-"),
         Text(champ + (f" (caution {record.caution})" if record.caution else "")),
     ]
+
+
+def _no_winner(record: CycleRecord) -> str:
+    if not record.outcomes:
+        return "no events"
+    return f"no instance retained, {'the champion stays' if record.model else 'no champion yet'}"
 
 
 def bar(fraction: float) -> str:

@@ -130,7 +130,8 @@ def interval_s(records: Sequence[CycleRecord]) -> float | None:
 
 def committed_at(record: CycleRecord) -> datetime:
     """About when a cycle was committed."""
-    return started_at(record) + timedelta(seconds=record.timings.get("cycle", 0.0))
+    seconds = record.timings.get("cycle", 0.0)
+    return started_at(record) + timedelta(seconds=seconds if 0 <= seconds < 1e6 else 0.0)
 
 
 def started_at(record: CycleRecord) -> datetime:

@@ -36,8 +36,9 @@ from orchestrator.loop.arm_state import ArmState, Plan  # noqa: E402
 from orchestrator.loop.committer import Committer, PendingCommit  # noqa: E402
 from orchestrator.loop.prefetch import PreparedChunk  # noqa: E402
 from orchestrator.loop.run import run  # noqa: E402
-from orchestrator.pool.ray_pool import RayPool, RetryPolicy  # noqa: E402
+from orchestrator.pool.ray_pool import RayPool  # noqa: E402
 from orchestrator.pool.ray_start import local_cores, started_ray  # noqa: E402
+from orchestrator.pool.retry import RetryPolicy  # noqa: E402
 from orchestrator.search.sampler import SearchState, cycle_rng, draw_quantiles  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.storage.open import open_store  # noqa: E402

@@ -25,8 +25,9 @@ import ray  # noqa: E402
 from orchestrator.pool import actors, dispatch, handle, ray_pool  # noqa: E402
 from orchestrator.pool.messages import Batch, BatchReply, Task  # noqa: E402
 from orchestrator.pool.progress import ArmProgress, Pace  # noqa: E402
-from orchestrator.pool.ray_pool import RayPool, RetryPolicy  # noqa: E402
+from orchestrator.pool.ray_pool import RayPool  # noqa: E402
 from orchestrator.pool.ray_start import started_ray  # noqa: E402
+from orchestrator.pool.retry import RetryPolicy  # noqa: E402
 from orchestrator.pool.trainer_actor import TrainerActor  # noqa: E402
 from scripts.bench.virtual_ray import Costs, VirtualRay  # noqa: E402
 from scripts.results.readme import BENCH, Tee, replace_block  # noqa: E402

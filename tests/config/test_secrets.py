@@ -62,6 +62,6 @@ def test_a_password_in_a_path_is_refused_without_being_shown() -> None:
     with pytest.raises(InputError) as error:
         read_config(text, "run.yaml")
     assert str(error.value) == (
-        "run.yaml:1: source.path: a URI must not contain a password, because records and logs "
-        "show it"
+        "run.yaml:1: source.path: must not contain a password, a user name or a query, because "
+        "records and logs show it"
     )

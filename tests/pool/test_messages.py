@@ -2,20 +2,16 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.journal.record import FileRef
 from orchestrator.loop.committer import MAX_DELTAS, needs_full
-from orchestrator.pool.messages import (
-    BATCH_S,
-    BatchReply,
-    Task,
-    batch_size,
-    hang_limit_s,
-    retry_or_fail,
-)
+from orchestrator.pool.dispatch import BATCH_S, batch_size
+from orchestrator.pool.messages import BatchReply, Task
 from orchestrator.pool.progress import ArmProgress, Pace
+from orchestrator.pool.retry import hang_limit_s, retry_or_fail
 from support.records import SETTING, outcome
 from trainer.outcome import Status
 
@@ -58,7 +54,7 @@ def test_tries_are_bounded() -> None:
         losses += 1
     assert losses == 3
     assert (given_up[0].status, given_up[0].tries) == (Status.FAILED, 3)
-    assert given_up[0].reason == "it died, in each of 3 tries"
+    assert given_up[0].reason == "it died (3 tries)"
 
 
 def test_a_call_is_given_time_by_what_it_should_take() -> None:
@@ -113,3 +109,13 @@ def test_models_are_whole_when_deltas_weigh_as_much() -> None:
     assert not needs_full((base, delta, delta))
     assert needs_full((base, delta, delta, delta))
     assert needs_full((base, *[FileRef("c", "", 0)] * MAX_DELTAS))
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_after_the_deadline_what_is_not_done_is_late(tries: int) -> None:
+    arm = arm_round(1)
+    batch = arm.next_batch(1, 2.0)
+    arm.close()
+    arm.record(batch, BatchReply((), {}), "actor", tries)
+    arm.mark_late()
+    assert [outcome.status for outcome in arm.result(None).outcomes] == [Status.LATE]

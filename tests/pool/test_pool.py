@@ -11,7 +11,8 @@ import pytest
 from orchestrator.pool import actors
 from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task
 from orchestrator.pool.progress import ArmProgress, Pace
-from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+from orchestrator.pool.ray_pool import RayPool
+from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
 from trainer.outcome import Outcome, Status
 from trainer.setting import Setting

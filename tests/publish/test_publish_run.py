@@ -9,7 +9,8 @@ from orchestrator.config.schema import PublishConfig
 from orchestrator.journal.models import read_model
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
-from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+from orchestrator.pool.ray_pool import RayPool
+from orchestrator.pool.retry import RetryPolicy
 from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import open_origin

@@ -14,7 +14,8 @@ from orchestrator.journal.record import CycleRecord, reproducible_part
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import Ended, run
 from orchestrator.pool.messages import Task
-from orchestrator.pool.ray_pool import RayPool, RetryPolicy
+from orchestrator.pool.ray_pool import RayPool
+from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store, read

@@ -71,7 +71,7 @@ def test_on_a_terminal_there_is_a_live_table() -> None:
         f"{bar(0.5)} 1/2",
         "0.20000",
         "eta0=1 alpha=3",
-        "none retained, the last one stays (caution 1)",
+        "no instance retained, the champion stays (caution 1)",
     ):
         assert part in shown
 

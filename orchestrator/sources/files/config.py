@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from orchestrator.sources.files.reading import Name, Positive, Reading
+from orchestrator.sources.files.reading import Name, Reading
 from orchestrator.sources.protocol import Source, SourceConfig
 from orchestrator.validation.strict import Instant, Items, Strict
 from trainer.features import FeatureSpec
@@ -14,8 +14,8 @@ from trainer.features import FeatureSpec
 class Cut(Strict):
     """How a stream is cut into cycles: by time or by count."""
 
-    minutes: Positive | None = None
-    """A cycle is the events of this many minutes."""
+    minutes: Annotated[float, Field(ge=1e-3, le=5_256_000)] | None = None
+    """A cycle is the events of this many minutes; from 60 ms to ten years."""
     start: Instant | None = None
     """When cycle 0 starts; earlier events are skipped. Default: the first event."""
     events: Annotated[int, Field(ge=1)] | None = None

@@ -13,22 +13,26 @@ from pydantic import (
     model_validator,
 )
 
+from orchestrator.validation.errors import cut, short
+from orchestrator.validation.secrets import Options, Uri, harmless, without_credentials
 from orchestrator.validation.strict import LAX, Items, Strict
 
 Name = Annotated[str, Field(min_length=1)]
-Positive = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
+"""At most a year."""
 StartStop = Annotated[tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]], LAX]
-SECRET = re.compile(
-    r"(^|[_-])(key|secret|token|password|passwd|credentials?|sas|authorization|connection_string)"
-    r"([_-]|$)|(access|account|api|secret|private).?key",
-    re.I,
-)
 CLICK_RULE = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<value>\S.*?)\s*")
+
+
+def _ascii(sign: str) -> str:
+    if not sign.isascii():
+        raise ValueError(f"must be an ASCII character, but is {short(sign)}")
+    return sign
 
 
 def _rising(edges: tuple[float, ...]) -> tuple[float, ...]:
     if any(low >= high for low, high in pairwise(edges)):
-        raise ValueError(f"edges must increase, but are {list(edges)}")
+        raise ValueError(f"edges must increase, but are {short(edges)}")
     return edges
 
 
@@ -36,16 +40,18 @@ def _known_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(f"unknown time zone {name!r}; an example is Europe/Berlin") from error
+        raise ValueError(
+            f"unknown time zone {cut(repr(name))}; an example is Europe/Berlin"
+        ) from error
     return name
 
 
 def _comparison(rule: str) -> str:
     parts = CLICK_RULE.fullmatch(rule)
     if parts is None:
-        raise ValueError(f"a click rule must look like 'rating >= 4', but is {rule!r}")
+        raise ValueError(f"a click rule must look like 'rating >= 4', but is {cut(repr(rule))}")
     if parts["sign"] not in ("==", "!=") and as_number(parts["value"]) is None:
-        raise ValueError(f"{parts['sign']} needs a number, but the click rule is {rule!r}")
+        raise ValueError(f"{parts['sign']} needs a number, but the click rule is {cut(repr(rule))}")
     return rule
 
 
@@ -57,6 +63,9 @@ def as_number(text: str) -> float | None:
         return None
 
 
+Sign = Annotated[str, Field(min_length=1, max_length=1), AfterValidator(_ascii)]
+
+
 class Column(Strict):
     """How a feature is read from its column. At most one of bins, log, round, slice and split."""
 
@@ -66,7 +75,7 @@ class Column(Strict):
     """Edges: [18, 25] makes <18, [18,25) and >=25."""
     log: Annotated[float, Field(gt=1)] | None = None
     """Bins that grow by this factor: 2 makes [1,2), [2,4), [4,8) …; 0 and <0 have their own."""
-    round: Positive | None = None
+    round: Annotated[float, Field(ge=1e-100)] | None = None
     """The nearest multiple of this."""
     slice: StartStop | None = None
     """The characters from start up to stop: [0, 2] of 94043 is 94."""
@@ -109,9 +118,9 @@ class Timestamp(Strict):
 class Csv(Strict):
     """The dialect of CSV files. A line is a row: a quoted field cannot hold a line break."""
 
-    delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    delimiter: Sign | None = None
     """A comma, or a tab in .tsv files."""
-    quote: Annotated[str, Field(min_length=1, max_length=1)] | None = '"'
+    quote: Sign | None = '"'
     """None: a quote is a character like any other."""
     columns: Items[Name] | None = None
     """The columns' names, in order, for files without a header line."""
@@ -133,33 +142,19 @@ class Reading(Strict):
     """Texts that mean a missing value, such as NA, besides the empty text."""
     max_broken_share: Annotated[float, Field(ge=0, le=1)] = 0.01
     """The run stops before it trains on a cycle with a larger share of broken rows."""
-    quarantine: str | None = None
+    quarantine: Uri | None = None
     """Folder or URI for broken rows, a JSON-lines file per cycle. Default: in the run folder."""
-    storage_options: dict[str, Any] = Field(default_factory=dict)
-    """For fsspec, such as endpoint_url. Secrets belong in the environment: an option that looks
-    like one is used, but not written to the run folder."""
+    storage_options: Options = Field(default_factory=dict)
+    """For fsspec, such as endpoint_url. Secrets belong in the environment. All options are used,
+    but only harmless ones (region, anon, endpoint_url …) are written to the run folder."""
 
     @field_serializer("storage_options")
-    def _without_secrets(self, options: dict[str, Any]) -> dict[str, Any]:
-        return without_secrets(options)
+    def _harmless(self, options: dict[str, Any]) -> dict[str, Any]:
+        return harmless(options)
 
     @field_validator("path", check_fields=False)
     @classmethod
-    def _without_password(cls, path: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    def _without_credentials(cls, path: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for uri in (path,) if isinstance(path, str) else path:
-            if re.match(r"[^/]*://[^/]*:[^/]*@", uri):
-                raise ValueError(
-                    "a URI must not contain a password, because records and logs show it"
-                )
+            without_credentials(uri)
         return path
-
-
-def without_secrets(options: dict[str, Any]) -> dict[str, Any]:
-    """The options, at any depth, without those whose name suggests a secret."""
-    return {name: _cleaned(value) for name, value in options.items() if not SECRET.search(name)}
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, dict):
-        return without_secrets(value)
-    return [_cleaned(part) for part in value] if isinstance(value, list | tuple) else value

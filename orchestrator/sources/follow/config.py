@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from orchestrator.sources.files.reading import Name, Positive, Reading
+from orchestrator.sources.files.reading import Name, Reading, Seconds
 from orchestrator.sources.protocol import Source, SourceConfig
 from trainer.features import FeatureSpec
 
@@ -19,9 +19,9 @@ class FollowConfig(Reading, SourceConfig):
     kind: Literal["follow"] = "follow"
     path: Name
     """Folder or URI."""
-    poll_s: Positive = 5.0
+    poll_s: Annotated[Seconds, Field(gt=0)] = 5.0
     """How often to look for the next file."""
-    settle_s: Annotated[float, Field(ge=0)] = 2.0
+    settle_s: Seconds = 2.0
     """A local file is read only after it has not changed for this long."""
     end_marker: Name = "_DONE"
     """A file of this name in the folder ends the stream, after all other files are read."""
