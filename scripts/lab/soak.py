@@ -103,15 +103,14 @@ class Soak:
         """By kind of fault, how long each recovery took."""
         self.memory: defaultdict[str, list[int]] = defaultdict(list)
         self._reader: Reader | None = None
-        self._tended = 0.0
+        self._began, self._tended = time.monotonic(), 0.0
 
     def run(self, faults: Iterable[Fault], chance: random.Random) -> list[str]:
         """From the start of the cluster to the end of the run; the table and the verdicts."""
-        began, place = time.monotonic(), str(self.scene.disk.folder / "published")
-        cluster = self.cluster
+        cluster, place = self.cluster, str(self.scene.disk.folder / "published")
         self.watch(lambda: cluster.committed() >= CYCLES and cluster.all_train())
         self.watch(lambda: bool(version_numbers(open_store(place))))
-        up = time.monotonic() - began
+        up = time.monotonic() - self._began
         with closing(Reader(place, cluster.log)) as self._reader:
             cycles = cluster.committed()
             self.watch(lambda: cluster.committed() >= cycles + CYCLES)
@@ -119,7 +118,7 @@ class Soak:
                 self.inject(fault, chance)
             self.watch(lambda: not self.pending)
             cluster.wait_until_healed()
-            took, cycles = time.monotonic() - began, cluster.committed()
+            took, cycles = time.monotonic() - self._began - up, cluster.committed()
             self.watch(lambda: cluster.committed() >= cycles + CYCLES)
             assert cluster.stop() == 130, "the driver did not stop as it was asked to"
             served = self._reader.finish(cluster.out, ARMS[0])
@@ -135,7 +134,7 @@ class Soak:
         self.watch(lambda: time.monotonic() >= go_on and self.can_fail())
         wanted, at = cluster.committed() + CYCLES, time.monotonic()
         what = fault.happen(self.scene, chance)
-        print(f"{at:.1f} cycle {wanted - CYCLES}: {what}", flush=True)
+        print(f"{at - self._began:.1f} s, {wanted - CYCLES} cycles: {what}", flush=True)
         self.pending.append(Pending(fault, at, wanted))
         if fault.heavy:
             self.watch(lambda: not self.pending and cluster.all_train())
@@ -167,7 +166,7 @@ class Soak:
 
     def look_at_processes(self) -> None:
         """Note how much memory they use; AssertionError where one did what it must not."""
-        codes = [code for code in self.cluster.exits if code not in (2,)]
+        codes = [code for code in self.cluster.exits if code != 2]
         assert not codes, f"a driver ended with exit code {codes[0]}"
         if self._reader is not None and self.cluster.driver is not None:
             self._reader.check()
