@@ -113,7 +113,8 @@ def naming(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename, error.filename2 = str(target), None
+        error.filename = str(target)
+        del error.filename2  # None would be shown: 'name' -> None
         raise
 
 

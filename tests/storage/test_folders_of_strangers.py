@@ -144,4 +144,5 @@ def test_a_full_disk_is_an_error_that_names_the_file(
     with pytest.raises(OSError, match="No space left on device") as caught:
         write(tmp_path)
     assert caught.value.filename == str(tmp_path / "a/x")
+    assert str(caught.value).endswith(f"No space left on device: '{tmp_path}/a/x'")
     assert not list((tmp_path / "a").iterdir())
