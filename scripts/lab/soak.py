@@ -33,7 +33,7 @@ CYCLES = 2
 PAUSE_S = 0.8
 """The longest pause between faults."""
 MOST_PENDING = 10
-"""No further fault while the run has not recovered from so many."""
+"""No further fault while the run has not recovered from more than this."""
 LIMIT_S = 400.0
 """The longest recovery: storage is retried for 300 s."""
 TEND_S = 1.0
@@ -116,8 +116,8 @@ class Soak:
             self.watch(lambda: cluster.committed() >= cycles + CYCLES)
             for fault in faults:
                 self.inject(fault, chance)
-            self.watch(lambda: not self.pending)
             cluster.wait_until_healed()
+            self.watch(lambda: not self.pending and cluster.all_train())
             took, cycles = time.monotonic() - self._began - up, cluster.committed()
             self.watch(lambda: cluster.committed() >= cycles + CYCLES)
             assert cluster.stop() == 130, "the driver did not stop as it was asked to"
@@ -136,10 +136,8 @@ class Soak:
         what = fault.happen(self.scene, chance)
         print(f"{at - self._began:.1f} s, {wanted - CYCLES} cycles: {what}", flush=True)
         self.pending.append(Pending(fault, at, wanted))
-        if fault.heavy:
-            self.watch(lambda: not self.pending and cluster.all_train())
-        else:
-            self.watch(lambda: len(self.pending) < MOST_PENDING)
+        most = 0 if fault.heavy else MOST_PENDING
+        self.watch(lambda: len(self.pending) <= most)
 
     def can_fail(self) -> bool:
         """Whether there is a driver, and a trainer."""
