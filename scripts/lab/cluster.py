@@ -158,19 +158,29 @@ class LabCluster:
 
     def kill_trainer(self, chance: random.Random) -> str:
         """A trainer process dies."""
-        pid = chance.choice([pid for host in self.workers for pid in host.pids(TRAINER)])
+        pid = self._any_trainer(chance)
         send_signal(pid, signal.SIGKILL)
         return f"trainer {pid} killed"
 
     def pause_trainer(self, chance: random.Random) -> str:
         """A trainer process stands still for a moment."""
-        pid = chance.choice([pid for host in self.workers for pid in host.pids(TRAINER)])
-        return f"trainer {self._pause(pid, chance)}"
+        return f"trainer {self._pause(self._any_trainer(chance), chance)}"
 
     def pause_driver(self, chance: random.Random) -> str:
         """The driver stands still for a moment."""
         assert self.driver is not None
         return f"driver {self._pause(self.driver.pid, chance)}"
+
+    def _any_trainer(self, chance: random.Random) -> int:
+        """One of the trainer processes, as soon as there is one."""
+        pids: list[int] = []
+
+        def look() -> bool:
+            pids.extend(pid for host in self.workers for pid in host.pids(TRAINER))
+            return bool(pids)
+
+        self.time_until(look)
+        return chance.choice(pids)
 
     def _pause(self, pid: int, chance: random.Random) -> str:
         seconds = chance.uniform(0.2, 3)
