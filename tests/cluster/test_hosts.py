@@ -151,7 +151,8 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     for refused, name in ((wrong, "wrong"), (none, "none")):
         assert refused.wait(120) == 2, told(cluster, name)
         said = told(cluster, name).splitlines()
-        assert said[-1].startswith(f"holdfast: --address {cluster.address}: no Ray cluster answers")
+        refusal = f"holdfast: --address {cluster.address}: cannot connect to a Ray cluster: "
+        assert said[-1].startswith(refusal)
         assert "is the token (RAY_AUTH_TOKEN, ~/.ray/auth_token) the cluster's?" in said[-1]
         assert not any("Traceback" in line for line in said)
     six_cycles_after(cluster, cluster.kill_head)
