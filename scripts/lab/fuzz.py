@@ -24,7 +24,7 @@ from scripts.lab.fuzzing.kinds import KINDS
 from scripts.lab.fuzzing.shrink import shrink
 from scripts.lab.fuzzing.workers import Found, Worker, prepare, run_alone
 
-SHRINK_S = 20.0
+SHRINK_S = 10.0
 PROGRESS_S = 10.0
 
 
@@ -82,10 +82,9 @@ def fuzz(seed: int, only: list[str], seconds: float, jobs: int, out: Path) -> in
     line = summary(workers, counts, time.monotonic() - began, len(first))
     for worker in workers:
         worker.stop()
-    for found in first.values():
-        make_smaller(found, out)
-    print(f"seed {seed}: {line}")
-    return len(first)
+    failing = [found for found in first.values() if make_smaller(found, out)]
+    print(f"seed {seed}: {line}; fail again: {len(failing)}")
+    return len(failing)
 
 
 def summary(workers: list[Worker], counts: Counter[str], seconds: float, different: int) -> str:
@@ -109,8 +108,11 @@ def save(found: Found, out: Path) -> Path:
     return path
 
 
-def make_smaller(found: Found, out: Path) -> None:
-    """Replace a saved input by a smaller one that fails in the same way."""
+def make_smaller(found: Found, out: Path) -> bool:
+    """Replace a saved input by a smaller one that fails in the same way.
+
+    False if it was only slow, and is not when it runs alone.
+    """
     case = Case.decode(found.data)
 
     def still_fails(candidate: Case) -> bool:
@@ -119,10 +121,11 @@ def make_smaller(found: Found, out: Path) -> None:
 
     if not still_fails(case):
         print(f"{found.kind}: {found.what}: does not fail again", flush=True)
-        return
+        return not found.what.startswith("takes more than")
     small = shrink(case, KINDS[case.kind].simpler, still_fails, SHRINK_S)
     save(Found(found.kind, found.what, found.detail, small.encode()), out)
     print(f"{found.kind}: {found.what}: {len(found.data)} to {len(small.encode())} bytes")
+    return True
 
 
 if __name__ == "__main__":

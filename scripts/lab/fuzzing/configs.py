@@ -98,11 +98,12 @@ class Configs:
         sets: list[str] = []
         for _ in range(rng.choice((0, 1, 1, 1, 2, 3))):
             data = mutated(rng, data, yaml_scalar)
-        if isinstance(data, dict) and rng.random() < 0.25:
+        secret = isinstance(data, dict) and rng.random() < 0.25
+        if secret:
             data = _with_secret(rng, data)
         text = render_yaml(data) if isinstance(data, dict) else render(data)
         body = text.encode("utf-8", "surrogatepass")
-        chance = rng.random()
+        chance = 1.0 if secret else rng.random()  # a damaged secret cannot be recognised as one
         if chance < 0.1:
             body = mutated_bytes(rng, body)
         elif chance < 0.2:
@@ -172,14 +173,11 @@ def _assignment(rng: random.Random, data: Any) -> str:
     path = ".".join(map(str, rng.choice(paths_of(data))))
     chance = rng.random()
     if chance < 0.1:
-        path, value = ".".join(rng.choice(URI_PATHS)), secret_uri(rng)
-    elif chance < 0.2:
-        path, value = "source.storage_options." + rng.choice(SECRET_NAMES), CANARY
-    else:
-        value = render(yaml_scalar(rng))
-        path += rng.choice(
-            ("", "", "", ".x", ".0", ".99999999999999999999", "." + rng.choice(TEXTS))
-        )
+        return f"{'.'.join(rng.choice(URI_PATHS))}={secret_uri(rng)}"
+    if chance < 0.2:
+        return f"source.storage_options.{rng.choice(SECRET_NAMES)}={CANARY}"
+    value = render(yaml_scalar(rng))
+    path += rng.choice(("", "", "", ".x", ".0", ".99999999999999999999", "." + rng.choice(TEXTS)))
     text = rng.choice((f"{path}={value}",) * 8 + (path, f"={value}", f"{path}=={value}"))
     return text.replace("\0", "")  # an argument cannot hold it
 

@@ -50,7 +50,7 @@ RAW_YAML = (
 
 def nested(rng: random.Random) -> Raw:
     """Deep brackets."""
-    depth = rng.choice((10, 100, 500, 1_000, 5_000, 100_000))
+    depth = rng.choice((10, 100, 100, 500, 500, 1_000, 5_000, 100_000))
     before, after = rng.choice((("[", "]"), ('{"a":', "}"), ("[[", "]]"), ('[{"a":', "}]")))
     inner = "" if rng.random() < 0.2 else "1"
     return Raw(before * depth + inner + ("" if rng.random() < 0.1 else after * depth))
@@ -68,7 +68,7 @@ def yaml_scalar(rng: random.Random) -> Any:
 
 def _one_of(rng: random.Random, lists: Sequence[Sequence[Any]]) -> Any:
     chance = rng.random()
-    if chance < 0.03:
+    if chance < 0.01:
         return nested(rng)
     if chance < 0.1:
         return rng.choice((None, True, False, [], {}, [None], [[]], {"": None}, [1, "a"]))

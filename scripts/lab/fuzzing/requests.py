@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import json
+import os
 import random
 import tempfile
 from collections.abc import Iterator
@@ -114,12 +115,13 @@ def _app() -> Any:
 
 
 @functools.cache
-def _loop() -> asyncio.AbstractEventLoop:
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """The event loop of a process: children must not share their parent's."""
     return asyncio.new_event_loop()
 
 
 def prepare() -> None:
-    """Make the application before the first request, which is watched."""
+    """Make the application, which takes a second, once for this process and its children."""
     _call("GET", "/health", [], [b""])
 
 
@@ -153,7 +155,7 @@ def _call(method: str, path: str, headers: list[Any], parts: list[bytes]) -> _An
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 8000),
     }
-    _loop().run_until_complete(_app()(scope, receive, send))
+    _loop(os.getpid()).run_until_complete(_app()(scope, receive, send))
     return answer
 
 

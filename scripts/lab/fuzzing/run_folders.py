@@ -143,10 +143,9 @@ def _champions(uri: str) -> None:
     store = open_store(uri)
     config = run_config(store)
     found = newest_committed(store, {arm.name: arm.first_cycle for arm in config.arms})
-    root = Path(uri).resolve()
     for record in found.records.values():
         for file in record.model:
-            if not (root / file.path).resolve().is_relative_to(root):
+            if file.path.startswith("/") or ".." in file.path.split("/"):
                 raise Finding("a record names a file outside of the run folder", file.path)
     for arm in config.arms:
         champion_of(store, config, arm.name, None)

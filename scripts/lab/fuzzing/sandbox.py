@@ -207,9 +207,12 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 def _check_path(event: str, path: Any) -> None:
     if not isinstance(path, str | bytes | os.PathLike):
         return
-    real = os.path.realpath(os.fsdecode(path))
+    given = Path(os.fsdecode(path))
+    follows = event in ("open", "os.truncate", "os.chmod")  # the others act on a link itself
+    real = os.path.realpath(given if follows else given.parent)
     if not Path(real).is_relative_to(_watch["allowed"]) and not _is_cache(real):
         _watch["outside"].append(f"writes outside of the run folder ({event}): {real}")
+        raise PermissionError(f"the fuzzer forbids {event} of {real}")
 
 
 def _is_cache(path: str) -> bool:
