@@ -1,4 +1,4 @@
-"""Every input that ever failed is handled well: no traceback, hang, crash, leak or write elsewhere."""
+"""Every input that ever failed is now handled well: no traceback, hang, crash or stray write."""
 
 import json
 import os

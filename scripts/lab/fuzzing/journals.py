@@ -9,10 +9,10 @@ from orchestrator.journal.journal import record_path
 from orchestrator.storage.checksummed import dumps
 from scripts.lab.fuzzing import run_folders
 from scripts.lab.fuzzing.case import Case
-from scripts.lab.fuzzing.hostile import Raw, mutated, mutated_bytes, paths_of, scalar, without
+from scripts.lab.fuzzing.hostile import Raw, mutated, mutated_bytes, scalar
 from scripts.lab.fuzzing.run_folders import ARMS, CYCLES, STEPS, run_files, write_run
 from scripts.lab.fuzzing.sandbox import Sandbox
-from scripts.lab.fuzzing.shrink import smaller
+from scripts.lab.fuzzing.shrink import shrunk_bytes, shrunk_inside
 
 LINKS = ("cycle-000001.json", "/etc/passwd", "..", "/dev/null", "missing", "../../config.yaml")
 PATHS = (
@@ -65,12 +65,7 @@ class Journals:
 
     def simpler(self, case: Case) -> Iterator[Case]:
         """Fewer entries of the record, or fewer bytes."""
-        if not case.head.get("sealed"):
-            yield from (Case(self.name, body, case.head) for body in smaller(case.body))
-            return
-        body = json.loads(case.body)
-        for path in paths_of(body)[1:]:
-            yield Case(self.name, json.dumps(without(body, path)).encode(), case.head)
+        return shrunk_inside(case) if case.head.get("sealed") else shrunk_bytes(case)
 
 
 def _seal(data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from scripts.lab.fuzzing.case import Case
 from scripts.lab.fuzzing.hostile import mutated, mutated_bytes, scalar
 from scripts.lab.fuzzing.run_folders import CYCLES, run_files, write_run
 from scripts.lab.fuzzing.sandbox import Sandbox
-from scripts.lab.fuzzing.shrink import smaller
+from scripts.lab.fuzzing.shrink import shrunk_bytes, shrunk_inside
 from trainer.modelfile import MANIFEST, _checksum
 
 STEPS = ("champion", "champion", "serve", "resume")
@@ -28,7 +28,10 @@ NUMBERS = (0, 1, -1, 127, -128)
 
 
 class Models:
-    """A model of arm a is changed; its record names the checksum of what is there."""
+    """A model of arm a is changed; its record names the checksum of what is there.
+
+    `sealed`: the body is the file's contents as JSON, and the file has a right checksum within.
+    """
 
     name, share = "model", 12
 
@@ -48,19 +51,20 @@ class Models:
                 at = rng.choice((0, 8, 0, len(data) // 2))
                 data = data[:at] + mutated_bytes(rng, data[at:])
             return Case(self.name, data, head)
-        return Case(self.name, _changed_inside(rng, data), head)
+        return Case(self.name, _changed_inside(rng, data), head | {"sealed": True})
 
     def run(self, case: Case, box: Sandbox) -> None:
         """Read the champion, from the newest record that names this file."""
         folder = box.out / "run"
-        write_run(folder, case.head["path"], case.body, case)
-        checksum = hashlib.sha256(case.body).hexdigest()
+        data = _model_file(case.body) if case.head.get("sealed") else case.body
+        write_run(folder, case.head["path"], data, case)
+        checksum = hashlib.sha256(data).hexdigest()
         for cycle in range(CYCLES):
             path = record_path("a", cycle)
             body = json.loads(run_files()[path])["record"]
             for file in body["model"]:
                 if file["path"] == case.head["path"]:
-                    file |= {"sha256": checksum, "size": len(case.body)}
+                    file |= {"sha256": checksum, "size": len(data)}
             (folder / path).write_bytes(dumps(body))
         run_folders.read_run(case, box)
 
@@ -69,12 +73,12 @@ class Models:
         return run_folders.command(case, box)
 
     def simpler(self, case: Case) -> Iterator[Case]:
-        """Fewer bytes."""
-        return (Case(self.name, body, case.head) for body in smaller(case.body))
+        """Fewer entries of the contents, or fewer bytes."""
+        return shrunk_inside(case) if case.head.get("sealed") else shrunk_bytes(case)
 
 
 def _changed_inside(rng: random.Random, data: bytes) -> bytes:
-    """A file with changed tensors or manifest, and a right checksum."""
+    """The contents of a model file as JSON, with changed tensors or manifest."""
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     manifest = json.loads(header["__metadata__"][MANIFEST])
     manifest.pop("sha256")
@@ -85,17 +89,27 @@ def _changed_inside(rng: random.Random, data: bytes) -> bytes:
     for _ in range(rng.choice((1, 1, 2))):
         if rng.random() < 0.4:
             manifest = mutated(rng, manifest, scalar)
-        else:
+        elif tensors:
             name = rng.choice(sorted(tensors))
-            changed = _changed_tensor(rng, tensors[name])
-            tensors = {k: v for k, v in tensors.items() if k != name}
+            changed = _changed_tensor(rng, tensors.pop(name))
             if changed is not None:
                 tensors[name if rng.random() < 0.95 else f"{name}.x"] = changed
+    entries = {name: [a.dtype.str, a.shape, a.tobytes().hex()] for name, a in tensors.items()}
+    return json.dumps({"manifest": manifest, "tensors": entries}).encode()
+
+
+def _model_file(contents: bytes) -> bytes:
+    """The model file of contents in JSON, with a right checksum; as it is if it cannot have one."""
     try:
-        checked = manifest | {"sha256": _checksum(tensors, manifest)}
+        body = json.loads(contents)
+        tensors: dict[str, Any] = {
+            name: np.frombuffer(bytes.fromhex(data), dtype).reshape(shape)
+            for name, (dtype, shape, data) in body["tensors"].items()
+        }
+        checked = body["manifest"] | {"sha256": _checksum(tensors, body["manifest"])}
         return bytes(save(tensors, {MANIFEST: json.dumps(checked, sort_keys=True)}))
-    except (TypeError, ValueError):  # not a mapping any more, or keys that cannot be sorted
-        return data[:8] + json.dumps(header | {"__metadata__": {MANIFEST: "[]"}}).encode()
+    except (TypeError, ValueError, KeyError):
+        return contents
 
 
 def _changed_tensor(rng: random.Random, array: Any) -> Any:

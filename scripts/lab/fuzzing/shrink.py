@@ -1,9 +1,12 @@
 """Makes a failing input smaller while it keeps failing in the same way."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from scripts.lab.fuzzing.case import Case
+from scripts.lab.fuzzing.hostile import paths_of, put, without
 
 MAX_PIECES = 64
 
@@ -16,6 +19,19 @@ def smaller(data: bytes) -> Iterator[bytes]:
             yield b"".join(lines[: part.start] + lines[part.stop :])
     for part in _without_parts(len(data)):
         yield data[: part.start] + data[part.stop :]
+
+
+def shrunk_bytes(case: Case) -> Iterator[Case]:
+    """The case with fewer bytes in its body."""
+    return (replace(case, body=body) for body in smaller(case.body))
+
+
+def shrunk_inside(case: Case) -> Iterator[Case]:
+    """The case with fewer or shorter entries in its body, which is JSON."""
+    data = json.loads(case.body)
+    for path in paths_of(data)[1:]:
+        yield replace(case, body=json.dumps(without(data, path)).encode())
+        yield replace(case, body=json.dumps(put(data, path, None)).encode())
 
 
 def _without_parts(length: int) -> Iterator[slice]:
