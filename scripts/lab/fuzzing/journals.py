@@ -1,5 +1,6 @@
 """Records of cycles and the config of a run folder, also with a right checksum."""
 
+import hashlib
 import json
 import random
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ from scripts.lab.fuzzing.sandbox import Sandbox
 from scripts.lab.fuzzing.shrink import shrunk_bytes, shrunk_inside
 
 LINKS = ("cycle-000001.json", "/etc/passwd", "..", "/dev/null", "missing", "../../config.yaml")
+EMPTY = hashlib.sha256().hexdigest()
 PATHS = (
-    "/etc/passwd", "../../outside", "models/../../x", "/dev/zero", "/dev/stdin", "models", "", ".",
+    "/dev/null", "../../../../../../../../dev/null", "/etc/passwd", "../../outside",
+    "models/../../x", "/dev/zero", "/dev/stdin", "models", "", ".",
     "models/a/cycle-000000.safetensors/", "models/a/\u0000", "a" * 5_000,
     "models/a/cycle-x.safetensors", "journal/a/cycle-000000.json",
 )  # fmt: skip
@@ -47,7 +50,9 @@ class Journals:
             return Case(self.name, mutated_bytes(rng, sealed), head)
         body = json.loads(sealed)["record"]
         if rng.random() < 0.15:
-            body["model"][rng.randrange(len(body["model"]))]["path"] = rng.choice(PATHS)
+            file = rng.choice(body["model"])
+            file["path"] = rng.choice(PATHS)
+            file["sha256"] = rng.choice((file["sha256"], EMPTY))
         else:
             for _ in range(rng.choice((1, 1, 2))):
                 body = mutated(rng, body, _storable)

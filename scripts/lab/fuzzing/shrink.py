@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from scripts.lab.fuzzing.case import Case
-from scripts.lab.fuzzing.hostile import paths_of, put, without
+from scripts.lab.fuzzing.hostile import get, paths_of, put, without
 
 MAX_PIECES = 64
 
@@ -31,7 +31,9 @@ def shrunk_inside(case: Case) -> Iterator[Case]:
     data = json.loads(case.body)
     for path in paths_of(data)[1:]:
         yield replace(case, body=json.dumps(without(data, path)).encode())
-        yield replace(case, body=json.dumps(put(data, path, None)).encode())
+        old = get(data, path)
+        half = old[: len(old) // 2] if isinstance(old, str) else None
+        yield replace(case, body=json.dumps(put(data, path, half)).encode())
 
 
 def _without_parts(length: int) -> Iterator[slice]:
