@@ -192,7 +192,7 @@ def make_parquet(rng: random.Random, iso: bool) -> bytes:
         columns.append((rng.choice(TEXTS[:16]), _odd_array(rng, count)))
     data = _written(rng, pa.table([a for _, a in columns], [name for name, _ in columns]))
     for _ in range(rng.choice((0, 0, 1, 1, 3))):
-        at = max(0, len(data) - rng.choice((8, 100, 1_000, len(data))))
+        at = max(0, len(data) - rng.choice((8, 1_000, 3_000, 3_000, len(data))))
         data = data[:at] + mutated_bytes(rng, data[at:])
     return data
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[3]
 LIMIT_S = 10.0
 """An input that takes longer hangs; the good ones take milliseconds."""
 COMMAND_LIMIT_S = 60.0
-COMMANDS_EVERY = 2_000
+COMMANDS_EVERY = 1_000
 """One of so many inputs is also given to the command in a process of its own."""
 MEMORY_BYTES = 3 << 30
 """How much address space a child may take beyond what it starts with."""
@@ -148,7 +148,7 @@ class Worker:
             case = case_of(self.seed, index, self.only)
             data = case.encode()
             (self.folder / "case").write_bytes(data)
-            with_command = index % COMMANDS_EVERY < self.step and index >= COMMANDS_EVERY
+            with_command = index % COMMANDS_EVERY == COMMANDS_EVERY - 1
             extra = COMMAND_LIMIT_S if with_command else 0.0
             self._until.value = time.monotonic() + LIMIT_S + extra
             finding = run_case(case, box, with_command=with_command)
