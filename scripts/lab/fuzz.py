@@ -79,9 +79,10 @@ def fuzz(seed: int, only: list[str], seconds: float, jobs: int, out: Path) -> in
                 print(summary(workers, counts, shown - began, len(first)), flush=True)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-    line = summary(workers, counts, time.monotonic() - began, len(first))
-    for worker in workers:
-        worker.stop()
+    finally:
+        line = summary(workers, counts, time.monotonic() - began, len(first))
+        for worker in workers:
+            worker.stop()
     failing = [found for found in first.values() if make_smaller(found, out)]
     print(f"seed {seed}: {line}; fail again: {len(failing)}")
     return len(failing)

@@ -103,14 +103,14 @@ class Worker:
         self.pipe, theirs = _fork.Pipe(duplex=False)
         self._index = _fork.RawValue(ctypes.c_longlong, self.next)
         self._until = _fork.RawValue(ctypes.c_double, time.monotonic() + 60)
-        self.process = _fork.Process(target=self._work, args=(theirs,), daemon=True)
+        self.process = _fork.Process(target=self._work, args=(theirs,))
         self.process.start()
         theirs.close()
 
     @property
     def done(self) -> int:
         """How many inputs it has run."""
-        return (int(self._index.value)) // self.step
+        return int(self._index.value) // self.step
 
     def look(self) -> Iterator[Found]:
         """What was found since the last look. A process that died or hangs is replaced."""
@@ -140,10 +140,13 @@ class Worker:
         return Found(Case.decode(data).kind, what, "", data)
 
     def _work(self, pipe: Connection) -> None:
-        """The life of the child. It ends by being killed."""
+        """The life of the child. It ends by being killed, or when the driver is gone."""
+        driver = os.getppid()
         _prepare_child()
         box, baseline = Sandbox(self.folder), 0
         for count, index in enumerate(range(self.next, 1 << 60, self.step)):
+            if os.getppid() != driver:
+                return
             self._index.value = index
             case = case_of(self.seed, index, self.only)
             data = case.encode()
