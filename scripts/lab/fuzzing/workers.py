@@ -24,7 +24,7 @@ from scripts.lab.fuzzing.kinds import KINDS
 from scripts.lab.fuzzing.sandbox import Finding, Sandbox, check_output, unexpected
 
 ROOT = Path(__file__).parents[3]
-LIMIT_S = 10.0
+LIMIT_S = 5.0
 """An input that takes longer hangs; the good ones take milliseconds."""
 COMMAND_LIMIT_S = 60.0
 COMMANDS_EVERY = 1_000
@@ -167,7 +167,7 @@ class Worker:
                 baseline = _resident_bytes()
 
 
-def run_alone(case: Case, limit_s: float = 2 * LIMIT_S) -> Finding | None:
+def run_alone(case: Case, limit_s: float = 4 * LIMIT_S) -> Finding | None:
     """Run one input in a child process of its own."""
     with tempfile.TemporaryDirectory(prefix="hf-fuzz-", dir=_memory_folder()) as folder:
         ours, theirs = _fork.Pipe(duplex=False)
