@@ -8,6 +8,7 @@ import resource
 import shutil
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ MAX_LINE = 2_000
 MAX_GROWTH_BYTES = 256 << 20
 """How much more memory one input may take than all before it."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+WARNING = re.compile(r"^\S+\.py:\d+: (\w*Warning)", re.MULTILINE)
 PACKAGES = ("/divergence/", "/trainer/", "/orchestrator/")
 
 
@@ -73,6 +75,7 @@ class Sandbox:
             with (
                 contextlib.redirect_stdout(out),
                 contextlib.redirect_stderr(err),
+                warnings.catch_warnings(),  # shows them again, as a new process would
                 watched_writes(self.out),
             ):
                 main()
@@ -99,6 +102,8 @@ def check_output(code: int, out: str, err: str, codes: tuple[int, ...] = (0, 2))
         raise Finding(f"exit code {code}", _tail(err))
     if "Traceback (most recent" in err:
         raise Finding("a traceback on stderr", _tail(err))
+    if found := WARNING.search(err):
+        raise Finding(f"a {found[1]} on stderr", _tail(err))
     for text, where in ((out, "stdout"), (err, "stderr")):
         if CANARY in text:
             raise Finding(f"a secret on {where}", _tail(text))
