@@ -8,6 +8,7 @@ import click
 
 from divergence.errors import InputError
 from orchestrator.commands import COMMANDS
+from orchestrator.validation.errors import printable
 from orchestrator.validation.uris import redact
 
 MAX_LINE = 1000
@@ -65,5 +66,5 @@ def _is_environment_error(error: OSError) -> bool:
 def _exit(message: str, code: int) -> None:
     for line in redact(message).splitlines():
         text = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"
-        click.echo(f"holdfast: {text}", err=True)
+        click.echo(f"holdfast: {printable(text)}", err=True)
     sys.exit(code)

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.serving.limits import Limits
 from orchestrator.serving.request import RequestError
-from orchestrator.validation.errors import short
+from orchestrator.validation.errors import printable, short
 
 BODY_FORMATS = (
     'must be a JSON object, sent with "content-type: application/json": {"user": …, "ads": […]} '
@@ -47,7 +47,8 @@ def error_response(
     status: int, lines: list[str], headers: dict[str, str] | None = None
 ) -> Response:
     """The answer to a request that is refused: a line for each mistake."""
-    return Response(json.dumps({"errors": lines}), status, headers, "application/json")
+    shown = [printable(line) for line in lines]
+    return Response(json.dumps({"errors": shown}), status, headers, "application/json")
 
 
 class BoundedBody:

@@ -96,6 +96,11 @@ def cut(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
 
 
+def printable(line: str) -> str:
+    """A line whose control characters and lone surrogates are escaped: safe for a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
 def did_you_mean(name: object, names: Mapping[str, object]) -> str:
     """' (did you mean x?)' if a name is similar, else an empty string."""
     close = get_close_matches(str(name), names, n=1)
