@@ -120,14 +120,17 @@ class Side:
         self.noted = len(rows)
 
     def unseen_since(self, cycle: int) -> list[Key]:
-        """The keys of the rows last seen in this cycle or before."""
-        stale: list[Key] = []
+        """The keys of the rows last seen in this cycle or before, sorted.
+
+        A side that was loaded from files has its rows in another order.
+        """
+        stale: set[Key] = set()  # a cycle may have been noted twice
         for seen in [c for c in self.last if c <= cycle]:
             for rows in self.last.pop(seen):
                 self.noted -= len(rows)
                 now = rows[self.seen[rows] == seen]
-                stale += [key for row in now.tolist() if (key := self.keys[row]) is not None]
-        return list(dict.fromkeys(stale))  # a cycle may have been noted twice
+                stale.update(key for row in now.tolist() if (key := self.keys[row]) is not None)
+        return sorted(stale)
 
     def _grow(self, needed: int) -> None:
         if needed <= len(self.mu):
