@@ -1,6 +1,7 @@
 """A run on the console: a live table, plain lines or JSON lines, from its records alone."""
 
 import json
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -44,6 +45,7 @@ class LineView:
 
     def __init__(self, stream: TextIO, cycles: int | None) -> None:
         self.stream, self.cycles = stream, cycles
+        self._turn = threading.Lock()  # stopping and publishing are announced by other threads
 
     def __enter__(self) -> "LineView":
         return self
@@ -58,7 +60,12 @@ class LineView:
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(message, file=self.stream, flush=True)
+        self._write(message)
+
+    def _write(self, line: str) -> None:
+        with self._turn:
+            self.stream.write(line + "\n")
+            self.stream.flush()
 
 
 class JsonView(LineView):
@@ -70,11 +77,11 @@ class JsonView(LineView):
     def show(self, records: Sequence[CycleRecord]) -> None:
         """One cycle."""
         for record in records:
-            print(json.dumps(summary(record)), file=self.stream, flush=True)
+            self._write(json.dumps(summary(record)))
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(json.dumps({"message": message}), file=self.stream, flush=True)
+        self._write(json.dumps({"message": message}))
 
 
 class TableView:
