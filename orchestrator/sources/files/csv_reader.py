@@ -9,11 +9,11 @@ import pyarrow.csv
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import BOM, Lines, row_lines
+from orchestrator.sources.files.lines import BOM, ENCODING, Lines, row_lines
 from orchestrator.sources.files.reading import Csv
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
-FIELDS, ENCODING, QUOTES = "wrong number of fields", "not UTF-8 text", "broken quotes"
+FIELDS, QUOTES = "wrong number of fields", "broken quotes"
 
 
 class CsvReader:

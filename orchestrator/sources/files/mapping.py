@@ -62,6 +62,8 @@ def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Re
             role = "" if name == source else f" for {name!r}"
             hint = f"did you mean {close}?" if close else f"it has {some}"
             raise InputError(f"no column {source!r}{role}; {hint}")
+        if there.count(source) > 1:
+            raise InputError(f"more than one column {source!r}")
     return [source for source in dict.fromkeys(wanted.values()) if source in there]
 
 
