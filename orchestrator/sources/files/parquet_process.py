@@ -13,29 +13,25 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 from itertools import count
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
+from fsspec import AbstractFileSystem
 
 from divergence.errors import InputError
 from orchestrator.sources.files.files import File, file_errors
 from orchestrator.sources.files.parquet_reader import ParquetReader
 from orchestrator.sources.files.rows import Block, Rows
+from orchestrator.sources.files.table_pipe import Message, receive, send
 
 OPEN_FILES = 4
+END_S = 1.0
+ERROR = "error"
 TRIES = 2  # the child may have been killed between two requests, which is no file's fault
-
-
-class Request(NamedTuple):
-    """A call of a method of one of the child's readers."""
-
-    reader: int
-    file: File
-    method: str
-    arguments: tuple[Any, ...]
 
 
 class IsolatedParquet:
@@ -44,33 +40,39 @@ class IsolatedParquet:
     _numbers = count()
 
     def __init__(self, file: File) -> None:
-        self._file, self._number = file, next(self._numbers)
+        self._name = file.name
+        place = (file.fs.to_json(), file.path, file.name, file.size)
+        self._key = {"reader": next(self._numbers), "file": place}
 
     def blocks(self) -> Iterator[Block]:
         """Row groups; small ones are joined."""
-        return iter(self._ask("blocks"))
+        return (Block(*block) for block in self._ask("blocks").content)
 
     def columns(self) -> Sequence[str]:
         """The names in the schema."""
-        names: Sequence[str] = self._ask("columns")
-        return names
+        return tuple(self._ask("columns").content)
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns, with the file's own types."""
-        rows: Rows = self._ask("read", block, columns)
-        return rows
+        broken, table = self._ask("read", block, columns)
+        return Rows(table, dict(broken), declared=True)
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
         """From the file's statistics."""
-        return self._ask("extremes", block, column)
+        table = self._ask("extremes", block, column).table
+        return None if table is None else table.column(0).combine_chunks()
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
         """Row numbers and rows as JSON."""
-        rows: list[tuple[int, str]] = self._ask("raw", block, positions)
-        return rows
+        return [(number, text) for number, text in self._ask("raw", block, positions).content]
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        return CHILD.ask(Request(self._number, self._file, method, arguments))
+    def _ask(self, method: str, block: Block | None = None, which: Any = None) -> Message:
+        given = None if block is None else astuple(block)
+        request = {**self._key, "method": method, "block": given, "which": which}
+        answer = CHILD.ask(self._name, Message(request))
+        if isinstance(answer.content, dict) and ERROR in answer.content:
+            raise InputError(answer.content[ERROR])
+        return answer
 
 
 class Child:
@@ -80,28 +82,23 @@ class Child:
         self._turn = threading.Lock()
         self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
 
-    def ask(self, request: Request) -> Any:
-        """What the reader answers. `InputError` if it cannot read the file, or crashes."""
+    def ask(self, name: str, request: Message) -> Message:
+        """What the child answers. `InputError` if it crashes, with the name of the file."""
         with self._turn:
             for _ in range(TRIES):
                 _, pipe = self._running = self._running or _start()
                 try:
-                    pipe.send(request)
-                    answer = pipe.recv()
-                    break
+                    send(pipe, request)
+                    return receive(pipe)
                 except (EOFError, OSError):
                     ended = self._stop()
                 except BaseException:  # the next request must not get this one's answer
                     self._stop()
                     raise
-            else:
-                raise InputError(
-                    f"{request.file.name} is not readable Parquet: pyarrow crashes on it "
-                    f"({ended}); it is probably damaged: write it again"
-                )
-        if isinstance(answer, InputError):
-            raise answer
-        return answer
+        raise InputError(
+            f"{name} is not readable Parquet: pyarrow crashes on it ({ended}); "
+            "it is probably damaged: write it again"
+        )
 
     def stop(self) -> None:
         """End the process, if there is one."""
@@ -114,9 +111,12 @@ class Child:
         assert self._running is not None, "the caller checks that there is one"
         process, pipe = self._running
         self._running = None
-        pipe.close()
-        process.kill()
-        code = process.wait()
+        pipe.close()  # ends it, unless it is busy
+        try:
+            code = process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            code = process.wait()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
@@ -137,7 +137,7 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
             start_new_session=True,  # Ctrl-C is for the run, which may still finish its cycle
         )
     try:
-        ours.recv()
+        receive(ours)
     except EOFError:
         raise RuntimeError(f"the process that reads Parquet ended: {process.wait()}") from None
     return process, ours
@@ -147,23 +147,41 @@ def serve(handle: int) -> None:
     """Answer requests until the other end of the pipe is closed."""
     readers: OrderedDict[int, ParquetReader] = OrderedDict()
     with Connection(handle) as pipe:
-        pipe.send("ready")
+        send(pipe, Message("ready"))
         while True:
             try:
-                request: Request = pipe.recv()
+                request = receive(pipe).content
             except EOFError:
                 return
-            pipe.send(_answer(request, readers))
+            name = request["file"][2]
+            try:
+                with file_errors(name):
+                    send(pipe, _answer(_reader(request, readers), request))
+            except InputError as error:
+                send(pipe, Message({ERROR: str(error)}))
 
 
-def _answer(request: Request, readers: OrderedDict[int, ParquetReader]) -> Any:
-    try:
-        with file_errors(request.file.name):
-            if request.reader not in readers:
-                readers[request.reader] = ParquetReader(request.file)
-                while len(readers) > OPEN_FILES:
-                    readers.popitem(last=False)
-            readers.move_to_end(request.reader)
-            return getattr(readers[request.reader], request.method)(*request.arguments)
-    except InputError as error:
-        return error
+def _reader(request: Any, readers: OrderedDict[int, ParquetReader]) -> ParquetReader:
+    number = request["reader"]
+    if number not in readers:
+        system, *place = request["file"]
+        readers[number] = ParquetReader(File(AbstractFileSystem.from_json(system), *place))
+        while len(readers) > OPEN_FILES:
+            readers.popitem(last=False)
+    readers.move_to_end(number)
+    return readers[number]
+
+
+def _answer(reader: ParquetReader, request: Any) -> Message:
+    if request["method"] == "blocks":
+        return Message([astuple(block) for block in reader.blocks()])
+    if request["method"] == "columns":
+        return Message(reader.columns())
+    block, which = Block(*request["block"]), request["which"]
+    if request["method"] == "read":
+        rows = reader.read(block, which)
+        return Message(sorted(rows.broken.items()), rows.table)
+    if request["method"] == "extremes":
+        found = reader.extremes(block, which)
+        return Message(None, None if found is None else pa.table({which: found}))
+    return Message(reader.raw(block, which))

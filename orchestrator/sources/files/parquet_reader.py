@@ -65,7 +65,8 @@ class ParquetReader:
                 f"{self._file.name} is damaged: {len(table)} rows from row {block.first} on, "
                 f"but its metadata say {block.rows}"
             )
-        table = pa.table({name: _as_texts(table.column(name)) for name in table.column_names})
+        for at, name in enumerate(table.column_names):
+            table = table.set_column(at, name, _as_texts(table.column(at)))
         try:
             table.validate(full=True)
         except pa.ArrowInvalid as error:
@@ -91,6 +92,8 @@ class ParquetReader:
                 found += [statistics.min, statistics.max]
             except OverflowError:  # a time that Python cannot express
                 return None
+        if any(value != value for value in found):  # NaT, the smallest time in nanoseconds
+            return None
         return pa.array([min(found), max(found)], kind)
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
