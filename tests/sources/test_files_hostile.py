@@ -223,6 +223,14 @@ def test_a_file_on_which_pyarrow_aborts_is_one_line() -> None:
         assert text is None or text.startswith(f"{ABORTS} ")
 
 
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    pq.write_table(table(ad=[{"unusual": 1}] * 4), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"unusual", b"unu\xffual"))
+    with pytest.raises(InputError, match=f"{path} is not readable Parquet: 'utf-8' codec"):
+        source(path).events(0)
+
+
 class Aborting(LocalFileSystem):
     """Opening a file ends the process."""
 

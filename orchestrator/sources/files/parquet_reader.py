@@ -28,7 +28,7 @@ class ParquetReader:
         self._file = file
         try:
             self._parquet = pq.ParquetFile(file.open())
-            self._names = tuple(self._parquet.schema_arrow.names)
+            self._names = tuple(_checked_name(field) for field in self._parquet.schema_arrow)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InputError(f"{file.name} is not readable Parquet: {one_line(error)}") from error
         self._metadata = self._parquet.metadata
@@ -114,6 +114,14 @@ class ParquetReader:
         leaves = self._metadata.row_group(group)
         places = range(leaves.num_columns)
         return next((c for c in map(leaves.column, places) if c.path_in_schema == column), None)
+
+
+def _checked_name(field: pa.Field) -> str:
+    """The field's name. `UnicodeDecodeError` if that, or a name in its type, is not UTF-8."""
+    _ = getattr(field.type, "tz", None)
+    for at in range(field.type.num_fields):
+        _checked_name(field.type.field(at))
+    return str(field.name)
 
 
 def _as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:

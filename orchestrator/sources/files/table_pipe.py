@@ -28,7 +28,6 @@ def send(pipe: Connection, message: Message) -> None:
     if message.table is None:
         pipe.send_bytes(content)
         return
-    str(message.table.schema)  # raises if a name is not UTF-8, here and not at the receiver
     with _memory_file() as file:
         with pa.ipc.new_stream(file, message.table.schema) as writer:
             writer.write_table(message.table)
