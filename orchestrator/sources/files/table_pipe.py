@@ -1,6 +1,7 @@
 """Messages between two processes: JSON, and a table by shared memory. Data, never code.
 
-A table of 10 MB takes 95 ms through a socket here, and 12 ms by memory, which the receiver maps.
+A table of 10 MB cost about 80 ms through a socket, and 10 ms by memory, which the receiver maps
+(measured on a busy machine of two cores).
 """
 
 import json
