@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -111,15 +111,26 @@ def _train(
     actors = None if config.actors == "auto" else config.actors
     policy = RetryPolicy(config.tries, config.patience_s)
     with (
+        view,
+        _keep_off_stdout(verbose),
         started_ray(cluster, actors, verbose) as size,
         _two_stage_stop(view) as stop,
-        view,
         _publishing(config, store, start, view) as publish,
     ):
         metrics = RunMetrics(store.uri, live=config.source.live)
         listeners = [view.show, metrics.update, *publish]
         make_pool = partial(RayPool, size=size, policy=policy)
         return run(config, store, start, listeners, make_pool, stop)
+
+
+@contextmanager
+def _keep_off_stdout(verbose: bool) -> Iterator[None]:
+    """Only the view, which has its stream already, writes to standard output.
+
+    Ray prints errors such as a lost worker there, whatever `log_to_driver` says.
+    """
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(sys.stderr if verbose else nowhere):
+        yield
 
 
 @contextmanager

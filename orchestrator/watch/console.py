@@ -1,6 +1,7 @@
 """A run on the console: a live table, plain lines or JSON lines, from its records alone."""
 
 import json
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -45,6 +46,7 @@ class LineView:
 
     def __init__(self, stream: TextIO, cycles: int | None) -> None:
         self.stream, self.cycles = stream, cycles
+        self._turn = threading.Lock()  # stopping and publishing are announced by other threads
 
     def __enter__(self) -> "LineView":
         return self
@@ -59,7 +61,12 @@ class LineView:
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(redact(message), file=self.stream, flush=True)
+        self._write(redact(message))
+
+    def _write(self, line: str) -> None:
+        with self._turn:
+            self.stream.write(line + "\n")
+            self.stream.flush()
 
 
 class JsonView(LineView):
@@ -71,11 +78,11 @@ class JsonView(LineView):
     def show(self, records: Sequence[CycleRecord]) -> None:
         """One cycle."""
         for record in records:
-            print(json.dumps(summary(record)), file=self.stream, flush=True)
+            self._write(json.dumps(summary(record)))
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
-        print(json.dumps({"message": redact(message)}), file=self.stream, flush=True)
+        self._write(json.dumps({"message": redact(message)}))
 
 
 class TableView:

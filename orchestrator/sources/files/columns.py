@@ -127,7 +127,15 @@ def _names(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_null(kind) or pa.types.is_nested(kind) or pa.types.is_string(kind):
         return column
-    return column.cast(pa.int64() if pa.types.is_integer(kind) else pa.string())
+    if pa.types.is_integer(kind) and not _exceeds_int64(column):
+        return column.cast(pa.int64())
+    return column.cast(pa.string())
+
+
+def _exceeds_int64(column: pa.Array) -> bool:
+    if not pa.types.is_uint64(column.type):
+        return False
+    return bool((pc.max(column).as_py() or 0) >= 2**63)
 
 
 def _split(column: pa.Array, separator: str) -> pa.Array:

@@ -1,6 +1,7 @@
 """CSV files. Fields are texts; the mapping turns them into numbers and times."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,11 +10,12 @@ import pyarrow.csv
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import BOM, Lines, row_lines
+from orchestrator.sources.files.lines import BOM, ENCODING, MAX_LINE_BYTES, Lines, row_lines
 from orchestrator.sources.files.reading import Csv
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
-FIELDS, ENCODING, QUOTES = "wrong number of fields", "not UTF-8 text", "broken quotes"
+csv.field_size_limit(MAX_LINE_BYTES)  # Arrow, which reads most lines, has no limit
+FIELDS, QUOTES = "wrong number of fields", "broken quotes"
 
 
 class CsvReader:
@@ -27,9 +29,9 @@ class CsvReader:
         if self._names is None:
             head, self._start = self._lines.head()
             self._names = self._header(head) if self._start else ()  # an empty file has no columns
-        twice = sorted({name for name in self._names if self._names.count(name) > 1})
-        if twice:
-            raise InputError(f"{file.name} has more than one column {twice[0]!r}")
+        name, times = next(iter(Counter(self._names).most_common(1)), ("", 0))
+        if times > 1:
+            raise InputError(f"{file.name} has more than one column {name!r}")
 
     def blocks(self) -> Iterator[Block]:
         """Blocks of lines after the header."""
@@ -59,6 +61,8 @@ class CsvReader:
         return self._lines.raw(block, positions, self._dialect.encoding)
 
     def _header(self, line: bytes) -> tuple[str, ...]:
+        if b"\0" in line:
+            raise InputError(f"{self._lines.file.name} is {ENCODING}: convert it, say from UTF-16")
         text = line.decode(self._dialect.encoding, "replace")
         names = self._fields(text) if text else None
         if names is None:
@@ -73,12 +77,13 @@ class CsvReader:
             return data.decode("latin-1").encode()
         return data
 
-    def _parse(self, data: bytes, columns: Sequence[str]) -> pa.Table:
+    def _parse(self, data: bytes, columns: Sequence[str], together: int = 1 << 20) -> pa.Table:
+        """The columns; Arrow parses so many bytes at a time, and needs complete lines in them."""
         if not data or data.isspace():
             return pa.table({name: pa.array([], pa.string()) for name in columns})
         return pa.csv.read_csv(
             pa.BufferReader(data),
-            pa.csv.ReadOptions(column_names=list(self.columns())),
+            pa.csv.ReadOptions(column_names=list(self.columns()), block_size=together),
             pa.csv.ParseOptions(delimiter=self._delimiter, quote_char=self._dialect.quote or False),
             pa.csv.ConvertOptions(
                 include_columns=list(columns),
@@ -93,8 +98,9 @@ class CsvReader:
         lines = [lines[n] for n in row_lines(data)]
         broken = {n: fault for n, line in enumerate(lines) if (fault := self._fault(line))}
         good = [n for n in range(len(lines)) if n not in broken]
+        text = b"\n".join(lines[n] for n in good) + b"\n"
         try:
-            table = self._parse(b"\n".join(lines[n] for n in good) + b"\n", columns)
+            table = self._parse(text, columns, together=len(text))
         except pa.ArrowInvalid as error:
             raise InputError(f"{self._lines.file.name}: {one_line(error)}") from error
         if len(table) != len(good):

@@ -2,11 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
 from orchestrator.sources.files.csv_reader import CsvReader
 from orchestrator.sources.files.files import File, format_of
 from orchestrator.sources.files.jsonl_reader import JsonlReader
@@ -17,7 +18,7 @@ from orchestrator.sources.files.mapping import (
     mapped,
     present_columns,
 )
-from orchestrator.sources.files.parquet_reader import ParquetReader
+from orchestrator.sources.files.parquet_process import IsolatedParquet
 from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block, Reader, Rows
 from orchestrator.sources.files.times import Times, ticks_of, zone_mix
@@ -48,10 +49,8 @@ class Decoder:
         key = (file, block.start)
         if key not in self._decoded:
             reader, columns = self._reader(file)
-            try:
+            with _errors_of(file):
                 found = mapped(reader.read(block, columns), self.reading, self.spec)
-            except InputError as error:
-                raise _named(file, error) from error
             self._check_zone(file, found.zoned)
             self._decoded[key] = found
             self._evict()
@@ -72,15 +71,13 @@ class Decoder:
         """Times that span those of a block, found in the cheapest way."""
         assert self.spec.timestamp is not None, "only a stream with times is cut by them"
         name, (reader, _) = self._wanted[self.spec.timestamp], self._reader(file)
-        try:
+        with _errors_of(file):
             extremes = reader.extremes(block, name)
             found = None if extremes is None else self._read_as_times(name, extremes)
             if found is None or found.implausible.any():
                 if self._cached_bytes() < CACHE_BYTES // 2:  # decodes a small stream only once
                     return column(self.decode(file, block).table, self.spec.timestamp)
                 found = event_times(reader.read(block, [name]), self.reading, self.spec)
-        except InputError as error:
-            raise _named(file, error) from error
         self._check_zone(file, found.zoned)
         return found.values
 
@@ -94,10 +91,10 @@ class Decoder:
         if file not in self._readers:
             reader = _open(file, self.reading)
             there = reader.columns()
-            try:
-                columns = present_columns(self._wanted, there, self.reading) if there else []
-            except InputError as error:
-                raise _named(file, error) from error
+            columns = list(dict.fromkeys(self._wanted.values()))
+            if there:  # else a file without a readable row: all columns are null
+                with _errors_of(file):
+                    columns = present_columns(self._wanted, there, self.reading)
             self._readers[file] = (reader, columns)
             while len(self._readers) > OPEN_FILES:
                 self._readers.popitem(last=False)
@@ -124,13 +121,18 @@ def instant(ticks: int) -> str:
 def _open(file: File, reading: Reading) -> Reader:
     match format_of(file, reading.format):
         case "parquet":
-            return ParquetReader(file)
+            return IsolatedParquet(file)
         case "csv":
             return CsvReader(file, reading.csv)
         case "jsonl":
             return JsonlReader(file)
 
 
-def _named(file: File, error: InputError) -> InputError:
-    text = str(error)
-    return error if file.name in text else InputError(f"{file.name}: {text}")
+@contextmanager
+def _errors_of(file: File) -> Iterator[None]:
+    """Errors name the file. What Arrow cannot convert is the file's fault, too."""
+    try:
+        yield
+    except (InputError, pa.ArrowException) as error:
+        text = one_line(error)
+        raise InputError(text if file.name in text else f"{file.name}: {text}") from error

@@ -1,7 +1,12 @@
-"""JSON lines: one object per line. A key that a line lacks is a missing value."""
+"""JSON lines: one object per line. A key that a line lacks is a missing value.
+
+Arrow's parser neither checks the encoding nor bounds the nesting, and a line of many brackets
+overflows its stack. So blocks with such lines are found first, and read line by line.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,11 +14,16 @@ import pyarrow as pa
 import pyarrow.json
 
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import BOM, Lines, row_lines
+from orchestrator.sources.files.lines import BOM, ENCODING, Lines, row_lines
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
-BROKEN = "not a JSON object"
+BROKEN, DEEP = "not a JSON object", "nested too deeply"
+MAX_DEPTH = 100
 SAMPLE = 100
+NOT_OPENING = bytes(set(range(256)) - set(b"[{\n"))
+MANY_OPENING = re.compile(rb"[^\n]{%d}" % (MAX_DEPTH + 1))
+TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class JsonlReader:
@@ -31,17 +41,21 @@ class JsonlReader:
         first = next(self.blocks(), None)
         if first is None:
             return ()
-        try:
-            data = self._lines.read(first).removeprefix(BOM)
-            return tuple(pa.json.read_json(pa.BufferReader(data)).column_names)
-        except pa.ArrowInvalid:
-            objects = filter(None, map(_object, self._row_lines(first)))
-        return tuple(dict.fromkeys(key for found in objects for key in found))
+        data = self._lines.read(first).removeprefix(BOM)
+        if _is_safe(data):
+            try:
+                return tuple(pa.json.read_json(pa.BufferReader(data)).column_names)
+            except pa.ArrowInvalid:
+                pass
+        found = map(_parsed, _row_lines(data))
+        return tuple(dict.fromkeys(key for line in found if isinstance(line, dict) for key in line))
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns; an absent one is null."""
         data = self._lines.read(block).removeprefix(BOM)
-        sample = map(_object, data.split(b"\n", SAMPLE)[:SAMPLE])
+        if not _is_safe(data):
+            return _read_line_by_line(_row_lines(data), columns)
+        sample = map(_parsed, data.split(b"\n", SAMPLE)[:SAMPLE])
         options = pa.json.ParseOptions(
             explicit_schema=_schema(sample, columns),
             newlines_in_values=False,
@@ -50,9 +64,9 @@ class JsonlReader:
         try:
             table = pa.json.read_json(pa.BufferReader(data), parse_options=options)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return _read_line_by_line(self._row_lines(block), columns)
+            return _read_line_by_line(_row_lines(data), columns)
         if len(table) != block.rows:  # two objects on a line, or one on two
-            return _read_line_by_line(self._row_lines(block), columns)
+            return _read_line_by_line(_row_lines(data), columns)
         return Rows(table.select(columns))
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
@@ -63,26 +77,52 @@ class JsonlReader:
         """Line numbers and lines."""
         return self._lines.raw(block, positions)
 
-    def _row_lines(self, block: Block) -> list[bytes]:
-        data = self._lines.read(block).removeprefix(BOM)
-        lines = data.split(b"\n")
-        return [lines[n] for n in row_lines(data)]
+
+def _row_lines(data: bytes) -> list[bytes]:
+    lines = data.split(b"\n")
+    return [lines[n] for n in row_lines(data)]
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _is_safe(data: bytes) -> bool:
+    """Whether all of these lines are UTF-8, and none is nested too deeply."""
     try:
-        found = json.loads(line)
+        _ = data.isascii() or data.decode()
+    except UnicodeDecodeError:
+        return False
+    suspicious = MANY_OPENING.search(data.translate(None, NOT_OPENING))
+    return suspicious is None or not any(map(_is_deep, data.split(b"\n")))
+
+
+def _is_deep(line: bytes) -> bool:
+    """Whether more than MAX_DEPTH brackets are open at once; those in texts do not count."""
+    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:
+        return False
+    signs = np.frombuffer(TEXT.sub(b"", line), np.uint8)
+    steps = np.isin(signs, list(b"[{")).astype(np.int64) - np.isin(signs, list(b"]}"))
+    return bool(np.cumsum(steps).max(initial=0) > MAX_DEPTH)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | str:
+    """The line's object, or what is wrong with it."""
+    if _is_deep(line):
+        return DEEP
+    try:
+        found = json.loads(line.decode())
+        if SURROGATE.search(line):  # half of a pair is not a character
+            json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeError:
+        return ENCODING
     except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        return BROKEN
+    return found if isinstance(found, dict) else BROKEN
 
 
-def _schema(sample: Iterable[dict[str, Any] | None], columns: Sequence[str]) -> pa.Schema:
+def _schema(sample: Iterable[dict[str, Any] | str], columns: Sequence[str]) -> pa.Schema:
     """The columns' types, inferred from a few lines. Other blocks are read line by line.
 
     Arrow's own inference would turn some texts into times and lose digits of long integers.
     """
-    objects = [found for found in sample if found is not None]
+    objects = [found for found in sample if isinstance(found, dict)]
     return pa.schema([(c, _type([o.get(c) for o in objects])) for c in columns])
 
 
@@ -113,21 +153,22 @@ def _scalar_type(value: Any) -> pa.DataType:
 
 def _read_line_by_line(lines: Sequence[bytes], columns: Sequence[str]) -> Rows:
     """Find the broken lines; infer the types from all the others."""
-    objects = [_object(line) for line in lines]
-    broken = {n: BROKEN for n, found in enumerate(objects) if found is None}
+    parsed = {n: _parsed(line) for n, line in enumerate(lines)}
+    objects = {n: found for n, found in parsed.items() if isinstance(found, dict)}
+    broken = {n: fault for n, fault in parsed.items() if isinstance(fault, str)}
     for column in columns:
         _set_rarer_kind_aside(objects, column, broken)
-    good = [n for n in range(len(lines)) if n not in broken]
-    values = {c: [(objects[n] or {}).get(c) for n in good] for c in columns}
+    good = [n for n in objects if n not in broken]
+    values = {c: [objects[n].get(c) for n in good] for c in columns}
     table = pa.table({c: _array(found) for c, found in values.items()})
     return Rows(aligned(table, np.asarray(good, dtype=np.int64), len(lines)), broken)
 
 
 def _set_rarer_kind_aside(
-    objects: Sequence[dict[str, Any] | None], column: str, broken: dict[int, str]
+    objects: Mapping[int, dict[str, Any]], column: str, broken: dict[int, str]
 ) -> None:
     """If a column has both lists and single values, rows of the rarer kind are broken."""
-    values = {n: found.get(column) for n, found in enumerate(objects) if found is not None}
+    values = {n: found.get(column) for n, found in objects.items()}
     lists = [n for n, value in values.items() if isinstance(value, list)]
     others = [n for n, v in values.items() if v is not None and not isinstance(v, list)]
     if len(others) <= len(lists):

@@ -11,6 +11,8 @@ from orchestrator.sources.files.rows import Block
 
 BLOCK_BYTES = 8 << 20
 BOM = b"\xef\xbb\xbf"
+LINE_BYTES, MAX_LINE_BYTES = 64 << 10, 64 << 20
+ENCODING = "not UTF-8 text"
 
 
 class Lines:
@@ -65,7 +67,15 @@ class Lines:
         with file_errors(self.file.name):
             self._handle = self._handle or self.file.open()
             self._handle.seek(start)
-            return self._handle.readline() if length is None else _read(self._handle, length)
+            if length is not None:
+                return _read(self._handle, length)
+            line = _read_line(self._handle)
+        if line is None:
+            raise InputError(
+                f"{self.file.name} has a line of more than {MAX_LINE_BYTES >> 20} MB: "
+                "are its rows separated by line ends?"
+            )
+        return line
 
 
 def row_lines(data: bytes) -> np.ndarray:
@@ -80,6 +90,18 @@ def row_lines(data: bytes) -> np.ndarray:
     one = np.flatnonzero(length == 1)
     blank[one] = text[starts[one]] == ord("\r")
     return np.flatnonzero(~blank)
+
+
+def _read_line(handle: IO[bytes]) -> bytes | None:
+    """The rest of the line; None if it is too long. Not all handles can limit `readline`."""
+    parts, length = [], 0
+    while part := handle.read(LINE_BYTES):
+        end = part.find(b"\n") + 1
+        parts.append(part[:end] if end else part)
+        length += len(parts[-1])
+        if end or length > MAX_LINE_BYTES:
+            break
+    return b"".join(parts) if length <= MAX_LINE_BYTES else None
 
 
 def _read(handle: IO[bytes], length: int) -> bytes:

@@ -19,6 +19,8 @@ from trainer.events import column
 from trainer.features import FeatureSpec
 
 UNCHANGED = Column()
+MOST_NAMES = 1000
+"""In how many columns a misspelt one is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,20 @@ def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Re
     """The columns to read. `InputError` if one is missing and not optional."""
     for name, source in wanted.items():
         if source not in there and not _rule(reading, name).optional:
-            close = " or ".join(map(repr, get_close_matches(source, there, 3)))
-            some = ", ".join(there[:20]) + (" …" if len(there) > 20 else "")
+            close = " or ".join(map(repr, get_close_matches(source, there[:MOST_NAMES], 3)))
+            some = ", ".join(map(_shown, there[:20])) + (" …" if len(there) > 20 else "")
             role = "" if name == source else f" for {name!r}"
             hint = f"did you mean {close}?" if close else f"it has {some}"
             raise InputError(f"no column {source!r}{role}; {hint}")
+        if there.count(source) > 1:
+            raise InputError(f"more than one column {source!r}")
     return [source for source in dict.fromkeys(wanted.values()) if source in there]
+
+
+def _shown(name: str) -> str:
+    """A name from a file, which may be anything."""
+    text = name if name.isprintable() else ascii(name)
+    return text if len(text) <= 40 else text[:39] + "…"
 
 
 def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:

@@ -24,6 +24,7 @@ from orchestrator.sources.files.reading import Timestamp
 UTC = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")
 LATEST = 4_102_444_800_000_000  # 2100-01-01
+FARTHEST = 2**62  # far beyond LATEST: broken, but not an overflow
 PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 
 
@@ -49,6 +50,7 @@ def times_of(column: pa.Array, rule: Timestamp) -> Times:
         values, zoned = _epoch(column, PER_UNIT[rule.unit]), None
     elif pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
+        column = _without_overflow(column)
         values = column.cast(UTC, safe=False) if zoned else _in_zone(column, rule.timezone)
     elif rule.format is not None:
         written = column if text else column.cast(pa.string())
@@ -83,15 +85,26 @@ def ticks_of(values: pa.Array) -> NDArray[np.int64]:
 
 
 def _epoch(column: pa.Array, per_unit: float) -> pa.Array:
-    if pa.types.is_integer(column.type) and per_unit >= 1:
-        whole = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        if column.null_count == 0 and np.abs(whole).max(initial=0) < 2**62 / per_unit:
+    if pa.types.is_integer(column.type) and per_unit >= 1 and column.null_count == 0:
+        ends, most = pc.min_max(column), FARTHEST / per_unit
+        if not len(column) or (-most < ends["min"].as_py() and ends["max"].as_py() < most):
+            whole = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
             return pa.array(whole * int(per_unit), NAIVE).cast(UTC)
     counts = numbers_of(column).values * per_unit
-    counts[np.abs(counts) > 2.0**62] = 2.0**62  # far beyond 2100: broken, but not an overflow
+    counts[np.abs(counts) > FARTHEST] = FARTHEST
     known = np.isfinite(counts)
     ticks = np.rint(np.where(known, counts, 0)).astype(np.int64)
     return pa.array(ticks, NAIVE, mask=~known).cast(UTC)
+
+
+def _without_overflow(column: pa.Array) -> pa.Array:
+    """Times that microseconds cannot express become the farthest that they can."""
+    if pa.types.is_date32(column.type):
+        return column
+    unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
+    ticks, most = column.view(pa.int64()), int(FARTHEST / max(PER_UNIT[unit], 1))
+    ticks = pc.min_element_wise(ticks, most, skip_nulls=False)
+    return pc.max_element_wise(ticks, -most, skip_nulls=False).view(column.type)
 
 
 def _in_zone(naive: pa.Array, zone: str) -> pa.Array:
