@@ -14,7 +14,7 @@ from orchestrator.pool.local_pool import LocalPool
 from orchestrator.sources.opening import open_source
 from orchestrator.sources.protocol import Events, Source
 from orchestrator.storage.open import open_store
-from support.ray_runs import small
+from support.configs import small
 from trainer.features import FeatureSpec
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.ray_runs import SMALL
+from support.configs import SMALL
 
 pytestmark = pytest.mark.slow
 COMMAND = [sys.executable, "-c", "from orchestrator.cli import main; main()"]

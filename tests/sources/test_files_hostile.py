@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from file_samples import SPEC, ads, all_events, csv_text, jsonl_text, rows, source, write
 from fsspec.implementations.local import LocalFileSystem
 
 from divergence.errors import InputError
@@ -17,6 +16,7 @@ from orchestrator.sources.files.files import File, find_files
 from orchestrator.sources.files.jsonl_reader import MAX_DEPTH
 from orchestrator.sources.files.parquet_process import CHILD, IsolatedParquet
 from orchestrator.sources.protocol import Source
+from support.event_files import SPEC, ads, all_events, csv_text, jsonl_text, rows, source, write
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
 
