@@ -175,7 +175,14 @@ def _config(manifest: dict[str, Any]) -> ModelConfig:
     spec = dict(fields.pop("spec"))
     for side in ("user", "ad"):
         spec[side] = tuple(Feature(**feature) for feature in spec[side])
+        if not all(_is_feature(feature) for feature in spec[side]):
+            raise ValueError(f"its {side} features are not features")
     return ModelConfig(FeatureSpec(**spec), **fields)
+
+
+def _is_feature(feature: Feature) -> bool:
+    names = (feature.name,) if feature.weights is None else (feature.name, feature.weights)
+    return isinstance(feature.multi, bool) and all(isinstance(name, str) for name in names)
 
 
 def _check_fit(found: ModelConfig, wanted: ModelConfig, name: str) -> None:

@@ -56,20 +56,21 @@ class MadeUpPlace:
             side.rows[:, 0] = self.rng.normal(0, 0.1, side.rows[:, 0].shape)
         self.model.cycle = 0
         self.files: list[FileRef] = []
-        self._put("full", save_model(self.model))
+        self._put("", save_model(self.model))
 
     def change(self) -> None:
         """Publish the next cycle: some rows changed."""
         since, self.model.cycle = self.model.cycle, self.model.cycle + 1
         rows = self.rng.choice(len(self.model.ad), CHANGED, replace=False)
         self.model.ad.rows[rows, 0] *= 1.01
-        self._put("delta", save_delta(self.model, Changes(since, np.arange(200), rows)))
+        self._put(".delta", save_delta(self.model, Changes(since, np.arange(200), rows)))
 
-    def _put(self, kind: str, data: bytes) -> None:
+    def _put(self, suffix: str, data: bytes) -> None:
         cycle = self.model.cycle
-        path = f"models/{kind}-{cycle:06d}.safetensors"
+        sha256 = hashlib.sha256(data).hexdigest()
+        path = f"models/cycle-{cycle:06d}{suffix}-{sha256[:12]}.safetensors"
         self.store.create(path, data)
-        self.files.append(FileRef(path, hashlib.sha256(data).hexdigest(), len(data)))
+        self.files.append(FileRef(path, sha256, len(data)))
         now = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         write_version(self.store, Version(cycle + 1, "bench", cycle, now, tuple(self.files)))
 

@@ -156,7 +156,7 @@ def test_help_shows_every_limit_and_its_default() -> None:
         (asked() | {"x" * 90_000: 1}, "x" * 500),
         (asked(**{"two\nlines": 1}), "user.two lines: unknown feature"),
         (asked(**{str(i): i for i in range(1500)}), "user.0: unknown feature"),
-        (asked(**{"\ud800": 1}), "user.\ud800: unknown feature"),
+        (asked(**{"\ud800": 1}), r"user.\ud800: unknown feature"),
         (asked(age="\ud800"), "user.age: must be valid UTF-8"),
         (asked(age=float("nan")), "body: a number must be finite, but is NaN"),
         (asked(age=float("-inf")), "body: a number must be finite, but is -Infinity"),

@@ -286,6 +286,8 @@ def step_gap(world: World, before: Oracle, after: Oracle, kernel: Oracle, event:
             allowed = unit * largest
             allowed += steps * gradient * slope_error * (1 + world.rates.beta)
             allowed += power * steps * (float(pulled) + gradient + penalty)
+            wobble = denominator_error(world, new.sums[row], gradient * slope_error)
+            allowed += wobble * steps * (float(pulled) + penalty)
             error = float(np.max(np.abs(got - is_)))
             theta = max(theta, error / allowed)
             relative = max(relative, error / max(float(np.max(np.abs(is_))), 1e-30))
@@ -302,6 +304,16 @@ def step_gap(world: World, before: Oracle, after: Oracle, kernel: Oracle, event:
     room = step * (slope_error * (1 + world.rates.beta) + power) + 1e-12
     bias = abs(kernel.bias - after.bias) / room
     return Gap(theta, sums, mu, bias, relative)
+
+
+def denominator_error(world: World, sums: NDArray[np.float64], error: float) -> float:
+    """By how much of itself alpha + sum^beta changes with such an error of the sums.
+
+    It matters for tiny sums, which are made of little else, beside a penalty outside the sum.
+    """
+    at = np.maximum(sums, error)
+    power = at**world.rates.beta
+    return float(np.max(power / (world.rates.alpha + power) * error / at))
 
 
 def penalty_of(world: World, side: Side, row: int) -> float:

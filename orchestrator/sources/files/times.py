@@ -90,7 +90,8 @@ def _epoch(column: pa.Array, per_unit: float) -> pa.Array:
         if not len(column) or (-most < ends["min"].as_py() and ends["max"].as_py() < most):
             whole = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
             return pa.array(whole * int(per_unit), NAIVE).cast(UTC)
-    counts = numbers_of(column).values * per_unit
+    with np.errstate(over="ignore"):  # beyond float64 is beyond FARTHEST, too
+        counts = numbers_of(column).values * per_unit
     counts[np.abs(counts) > FARTHEST] = FARTHEST
     known = np.isfinite(counts)
     ticks = np.rint(np.where(known, counts, 0)).astype(np.int64)
