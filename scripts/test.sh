@@ -11,5 +11,8 @@ if [[ "$*" != *"not slow"* ]] && ! command -v chromedriver >/dev/null &&
 fi
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
-.venv/bin/mypy
-.venv/bin/pytest "$@"
+.venv/bin/mypy & types=$!  # beside the tests, which leave a core idle
+tests=0
+.venv/bin/pytest "$@" || tests=$?
+wait "$types"
+exit "$tests"
