@@ -39,6 +39,14 @@ def ad_bound(length: int, t: float) -> float:
     return float((LOGIT * t / (1.0 + t)) ** 2 / length)
 
 
+def safe_multiple(length: int, ad_length: int, tau: float) -> float:
+    """The k below which a vector within rho = k * rho0 cannot reach tau.
+
+    Since ||v||_inf <= sqrt(d * msqr), no entry of d does while d * rho < tau**2.
+    """
+    return tau * tau / (length * rho0(ad_length))
+
+
 def visible_gain(
     losses: Sequence[float], better: Sequence[float], visible: float = VISIBLE
 ) -> bool:

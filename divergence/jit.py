@@ -20,7 +20,12 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit, types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    InTreeCacheLocator,
+)
 
 HERE = Path(__file__).parent
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,28 +68,49 @@ class _Entries(CompileResultCacheImpl):
 class KernelCache(FunctionCache):
     """numba's cache in our folders.
 
-    Classes of other folders among the arguments, such as a rule of the user's own, have code that
-    the hash does not cover: kernels for them are compiled by every process and never cached.
+    Classes of other folders among the arguments have code that the hash does not cover. Where one
+    has a `code_hash`, as a rule of the user's own, its kernels have a folder for this code. Others
+    are compiled by every process and never cached.
     """
 
     _impl_class = _Entries
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled function for these argument types, or None."""
-        if not self._covers(sig):
-            return None
-        return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        cache = self._cache_of(sig)
+        return cache and FunctionCache.load_overload(cache, sig, target_context)  # type: ignore[no-untyped-call]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a function that was compiled for these argument types."""
-        if self._covers(sig):
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+        cache = self._cache_of(sig)
+        if cache is not None:
+            FunctionCache.save_overload(cache, sig, data)  # type: ignore[no-untyped-call]
 
-    def _covers(self, sig: Any) -> bool:
+    def _cache_of(self, sig: Any) -> "KernelCache | None":
+        hashes = [getattr(kind, "code_hash", None) for kind in self._foreign(sig)]
+        if None in hashes:
+            return None
+        return self if not hashes else self._own_cache("-".join(sorted(set(map(str, hashes)))))
+
+    def _foreign(self, sig: Any) -> list[type]:
+        """The classes whose code the hash of this cache's folder does not cover."""
         own = Path(inspect.getfile(self._py_func)).parent
-        modules = [sys.modules.get(kind.__module__) for kind in _classes(sig)]
-        files = [Path(getattr(module, "__file__", None) or "unknown") for module in modules]
-        return all(file.is_relative_to(HERE) or file.parent == own for file in files)
+        found = []
+        for kind in _classes(sig):
+            file = Path(getattr(sys.modules.get(kind.__module__), "__file__", None) or "unknown")
+            if not (file.is_relative_to(HERE) or file.parent == own):
+                found.append(kind)
+        return found
+
+    def _own_cache(self, code: str) -> "KernelCache":
+        """The cache of kernels that contain this code of the user's own."""
+        folder = f"{self._cache_path}-own-{hashlib.sha256(code.encode()).hexdigest()[:16]}"
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        cache = KernelCache(self._py_func)  # type: ignore[no-untyped-call]
+        cache._cache_path = folder
+        stamp = cache._impl.locator.get_source_stamp()
+        cache._cache_file = IndexDataCacheFile(folder, cache._impl.filename_base, stamp)  # type: ignore[no-untyped-call]
+        return cache
 
 
 def _classes(arguments: Any) -> Iterator[type]:
@@ -97,9 +123,12 @@ def _classes(arguments: Any) -> Iterator[type]:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Held around a first call: other processes wait, then load what this one compiled."""
+    """Held around a first call: other processes wait, then load what this one compiled.
+
+    Processes with another state of this package do not wait: their kernels are elsewhere.
+    """
     cache_dir().mkdir(parents=True, exist_ok=True)
-    with (cache_dir() / "lock").open("w") as lock:
+    with (cache_dir() / f"lock-{_hash_of(HERE)}").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -1,30 +1,31 @@
-"""x ** beta, e ** x and log(1 + e ** x), eight lanes at a time, by polynomials.
+"""x ** beta, e ** x and log(1 + e ** x), on lanes, by polynomials.
 
 Two accuracies, both measured in the tests: *reference* (degrees 7 and 5, relative error of a
 power below 4e-7) and *fast* (degrees 5 and 4, below 2e-5 and mostly 4e-6). The coefficients are
 weighted minimax fits: log2(1 + f) / f on [sqrt(1/2) - 1, sqrt(2) - 1], 2 ** r on [-1/2, 1/2].
 
 A power comes in two halves, so that a caller can run each over a whole buffer: one loop with both
-is bound by latency and a quarter slower. Its constants come from an array, `CONSTANTS`, since the
-compiler would otherwise spend two instructions on each of them in every iteration.
+is bound by latency and a quarter slower. Its constants come from an array, `CONSTANTS`, and are
+made lanes before a loop: the compiler would otherwise load each of them in every iteration.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from divergence.jit import inlined
 from divergence.simd import (
-    WIDTH,
     absolute,
     bits,
     converted,
     first_lane,
     floats,
     fma,
-    int_splat,
+    item,
     larger,
-    load,
     smaller,
     splat,
+    whole,
 )
 
 f32, i32 = np.float32, np.int32
@@ -44,43 +45,100 @@ _FAST_EXP = (0.9999992847442627, 0.6931217908859253, 0.240247443318367)
 _FAST_EXP += (0.05591786280274391, 0.009570101276040077)
 
 _SHARED = (1.0, _ROUND, _LOW, _HIGH)
-_TABLE = _SHARED + _LOG + _EXP + _FAST_LOG + _FAST_EXP
-CONSTANTS = np.repeat(np.array(_TABLE, np.float32), WIDTH)
+CONSTANTS = np.array(_SHARED + _LOG + _EXP + _FAST_LOG + _FAST_EXP, np.float32)
 CONSTANTS.setflags(write=False)
-_AT_LOG = len(_SHARED) * WIDTH
-_AT_EXP = _AT_LOG + len(_LOG) * WIDTH
-_AT_FAST_LOG = _AT_EXP + len(_EXP) * WIDTH
-_AT_FAST_EXP = _AT_FAST_LOG + len(_FAST_LOG) * WIDTH
+_AT_LOG = len(_SHARED)
+_AT_EXP = _AT_LOG + len(_LOG)
+_AT_FAST_LOG = _AT_EXP + len(_EXP)
+_AT_FAST_EXP = _AT_FAST_LOG + len(_FAST_LOG)
+
+
+class BeginConstants(NamedTuple):
+    """What the first half of a power needs, as lanes: they stay in registers for a whole pass."""
+
+    one: Any
+    log: Any
+
+
+class EndConstants(NamedTuple):
+    """What the second half of a power needs, as lanes."""
+
+    rounding: Any
+    low: Any
+    high: Any
+    exp: Any
+
+
+@inlined
+def begin_constants(constants, spread):
+    """For `begin_power`; `spread` makes lanes of a number, and so sets the width."""
+    return BeginConstants(spread(item(constants, 0)), _eight(constants, _AT_LOG, spread))
+
+
+@inlined
+def end_constants(constants, spread):
+    """For `end_power`."""
+    return _end(constants, _six(constants, _AT_EXP, spread), spread)
+
+
+@inlined
+def begin_fast_constants(constants, spread):
+    """For `begin_fast_power`."""
+    return BeginConstants(spread(item(constants, 0)), _six(constants, _AT_FAST_LOG, spread))
+
+
+@inlined
+def end_fast_constants(constants, spread):
+    """For `end_fast_power`."""
+    return _end(constants, _five(constants, _AT_FAST_EXP, spread), spread)
+
+
+@inlined
+def _end(constants, exp, spread):
+    low, high = spread(item(constants, 2)), spread(item(constants, 3))
+    return EndConstants(spread(item(constants, 1)), low, high, exp)
+
+
+@inlined
+def _five(constants, at, spread):
+    k0, k1 = spread(item(constants, at)), spread(item(constants, at + 1))
+    k2, k3 = spread(item(constants, at + 2)), spread(item(constants, at + 3))
+    return k0, k1, k2, k3, spread(item(constants, at + 4))
+
+
+@inlined
+def _six(constants, at, spread):
+    return (*_five(constants, at, spread), spread(item(constants, at + 5)))
+
+
+@inlined
+def _eight(constants, at, spread):
+    k6, k7 = spread(item(constants, at + 6)), spread(item(constants, at + 7))
+    return (*_six(constants, at, spread), k6, k7)
 
 
 @inlined
 def _exponent(x):
     """The integer e for which x / 2**e is nearest to 1."""
-    return (bits(x) - int_splat(_SQRT_HALF)) >> int_splat(i32(23))
+    return (bits(x) - whole(x, _SQRT_HALF)) >> whole(x, i32(23))
 
 
 @inlined
 def _fraction(x, exponent, one):
     """x / 2**exponent - 1."""
-    return floats(bits(x) - (exponent << int_splat(i32(23)))) - one
-
-
-@inlined
-def _pair(k, at, f):
-    """The polynomial k[at] + k[at + 1] * f."""
-    return fma(load(k, at + WIDTH), f, load(k, at))
+    return floats(bits(x) - (exponent << whole(x, i32(23)))) - one
 
 
 @inlined
 def _scaled(mantissa, shifted):
     """mantissa * 2**n, where shifted is n + _ROUND."""
-    return floats(bits(mantissa) + (bits(shifted) << int_splat(i32(23))))
+    return floats(bits(mantissa) + (bits(shifted) << whole(shifted, i32(23))))
 
 
 @inlined
 def _limited(shifted, k):
     """The exponent, limited to those of normal numbers: no power is zero or infinite."""
-    return smaller(larger(shifted, load(k, 2 * WIDTH)), load(k, 3 * WIDTH))
+    return smaller(larger(shifted, k.low), k.high)
 
 
 @inlined
@@ -90,24 +148,23 @@ def begin_power(x, beta, k):
     Zero and subnormal x count as about 2 ** -127.
     """
     exponent = _exponent(x)
-    f = _fraction(x, exponent, load(k, 0))
+    f = _fraction(x, exponent, k.one)
     f2 = f * f
-    low = fma(_pair(k, _AT_LOG + 2 * WIDTH, f), f2, _pair(k, _AT_LOG, f))
-    high = fma(_pair(k, _AT_LOG + 6 * WIDTH, f), f2, _pair(k, _AT_LOG + 4 * WIDTH, f))
+    low = fma(fma(k.log[3], f, k.log[2]), f2, fma(k.log[1], f, k.log[0]))
+    high = fma(fma(k.log[7], f, k.log[6]), f2, fma(k.log[5], f, k.log[4]))
     return beta * (f * fma(high, f2 * f2, low)), converted(exponent)
 
 
 @inlined
 def end_power(small, exponent, beta, k):
     """Second half, from what `begin_power` gave."""
-    rounding = load(k, WIDTH)
-    shifted = fma(beta, exponent, small) + rounding
-    r = fma(beta, exponent, rounding - shifted) + small
-    p = fma(load(k, _AT_EXP + 5 * WIDTH), r, load(k, _AT_EXP + 4 * WIDTH))
-    p = fma(p, r, load(k, _AT_EXP + 3 * WIDTH))
-    p = fma(p, r, load(k, _AT_EXP + 2 * WIDTH))
-    p = fma(p, r, load(k, _AT_EXP + WIDTH))
-    p = fma(p, r, load(k, _AT_EXP))
+    shifted = fma(beta, exponent, small) + k.rounding
+    r = fma(beta, exponent, k.rounding - shifted) + small
+    p = fma(k.exp[5], r, k.exp[4])
+    p = fma(p, r, k.exp[3])
+    p = fma(p, r, k.exp[2])
+    p = fma(p, r, k.exp[1])
+    p = fma(p, r, k.exp[0])
     return _scaled(p, _limited(shifted, k))
 
 
@@ -115,22 +172,21 @@ def end_power(small, exponent, beta, k):
 def begin_fast_power(x, beta, k):
     """First half of x ** beta, x > 0, fast: beta * log2 x."""
     exponent = _exponent(x)
-    f = _fraction(x, exponent, load(k, 0))
+    f = _fraction(x, exponent, k.one)
     f2 = f * f
-    high = fma(_pair(k, _AT_FAST_LOG + 4 * WIDTH, f), f2, _pair(k, _AT_FAST_LOG + 2 * WIDTH, f))
-    return beta * fma(fma(high, f2, _pair(k, _AT_FAST_LOG, f)), f, converted(exponent))
+    high = fma(fma(k.log[5], f, k.log[4]), f2, fma(k.log[3], f, k.log[2]))
+    return beta * fma(fma(high, f2, fma(k.log[1], f, k.log[0])), f, converted(exponent))
 
 
 @inlined
 def end_fast_power(y, k):
     """Second half, from what `begin_fast_power` gave."""
-    rounding = load(k, WIDTH)
-    shifted = y + rounding
-    r = y - (shifted - rounding)
-    p = fma(load(k, _AT_FAST_EXP + 4 * WIDTH), r, load(k, _AT_FAST_EXP + 3 * WIDTH))
-    p = fma(p, r, load(k, _AT_FAST_EXP + 2 * WIDTH))
-    p = fma(p, r, load(k, _AT_FAST_EXP + WIDTH))
-    p = fma(p, r, load(k, _AT_FAST_EXP))
+    shifted = y + k.rounding
+    r = y - (shifted - k.rounding)
+    p = fma(k.exp[4], r, k.exp[3])
+    p = fma(p, r, k.exp[2])
+    p = fma(p, r, k.exp[1])
+    p = fma(p, r, k.exp[0])
     return _scaled(p, _limited(shifted, k))
 
 
@@ -156,7 +212,7 @@ def exp(x):
 
 @inlined
 def softplus_lanes(x, k):
-    """log(1 + e ** x), stable at any x."""
+    """log(1 + e ** x), stable at any x; k are `begin_constants`."""
     zero, one = splat(f32(0.0)), splat(f32(1.0))
     rest, exponent = begin_power(one + exp_lanes(zero - absolute(x)), one, k)
     return larger(x, zero) + (exponent + rest) * splat(_LN_2)

@@ -1,16 +1,19 @@
-"""Eight float32 lanes as one numba value: the whole SIMD layer.
+"""Float32 lanes as one numba value: the whole SIMD layer.
 
 `Lanes` is LLVM's `<8 x float>`, one AVX register (or two SSE/NEON ones), and every operation here
 is one IEEE operation on each lane, so results are the same bits on every CPU (inside the kernels,
 subnormal numbers count as zero). LLVM neither reorders nor contracts them. Arrays are flat
 float32; `load` and `store` take an element offset, need no alignment and check no bounds.
 
-Deliberately absent: masks, gathers, other widths and types. Rows are padded to a multiple of
-`WIDTH` instead, and padding lanes hold zeros.
+Sixteen lanes, one AVX-512 register, are for passes over one dense buffer (`divergence/power.py`):
+`load_wide` and `wide` make them, and what has no `f32x8` in its name takes either width. Sums over
+lanes exist for eight alone, since their order is part of the result.
+
+Deliberately absent: masks, gathers and other types. Rows are padded to a multiple of `WIDTH`
+instead, and padding lanes hold zeros.
 """
 
 import operator
-import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -20,25 +23,31 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 
 WIDTH = 8
+WIDE = 16
 
-_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_VF, _VI = ir.VectorType(_F32, WIDTH), ir.VectorType(_I32, WIDTH)
+_I32 = ir.IntType(32)
+_ELEMENTS = {"f32": ir.FloatType(), "i32": _I32}
 
 
 class Lanes(types.Type):
-    """Numba's type of eight lanes, float32 or (inside pow) int32."""
+    """Numba's type of some lanes, float32 or (inside powers) int32."""
 
-    def __init__(self, name: str):
-        super().__init__(name=name)
+    def __init__(self, element: str, width: int):
+        self.element, self.width = element, width
+        self.vector = ir.VectorType(_ELEMENTS[element], width)
+        super().__init__(name=f"{element}x{width}")
 
 
-f32x8, i32x8 = Lanes("f32x8"), Lanes("i32x8")
+f32x8, i32x8 = Lanes("f32", WIDTH), Lanes("i32", WIDTH)
+f32x16, i32x16 = Lanes("f32", WIDE), Lanes("i32", WIDE)
+_AS_INTEGERS = {f32x8: i32x8, f32x16: i32x16}
+_AS_FLOATS = {integers: floats for floats, integers in _AS_INTEGERS.items()}
 
 
 @register_model(Lanes)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Lanes):
-        super().__init__(dmm, fe_type, _VF if fe_type == f32x8 else _VI)
+        super().__init__(dmm, fe_type, fe_type.vector)
 
 
 def padded(n: int) -> int:
@@ -54,27 +63,38 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, offset: An
     return builder.gep(data, [offset])
 
 
+def _load(lanes: Lanes, array: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], *args)
+        return builder.load(builder.bitcast(pointer, lanes.vector.as_pointer()), align=4)
+
+    return lanes(array, types.intp), codegen
+
+
 @intrinsic
 def load(typing: Any, array: Any, offset: Any) -> Any:
     """array[offset : offset + 8]."""
+    return _load(f32x8, array)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = _pointer(context, builder, signature.args[0], *args)
-        return builder.load(builder.bitcast(pointer, _VF.as_pointer()), align=4)
 
-    return f32x8(array, types.intp), codegen
+@intrinsic
+def load_wide(typing: Any, array: Any, offset: Any) -> Any:
+    """array[offset : offset + 16]."""
+    return _load(f32x16, array)
 
 
 @intrinsic
 def store(typing: Any, array: Any, offset: Any, lanes: Any) -> Any:
-    """array[offset : offset + 8] = lanes."""
+    """array[offset : offset + 8] = lanes; sixteen of them where lanes are sixteen."""
+    if lanes not in _AS_INTEGERS:
+        return None
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _pointer(context, builder, signature.args[0], *args[:2])
-        builder.store(args[2], builder.bitcast(pointer, _VF.as_pointer()), align=4)
+        builder.store(args[2], builder.bitcast(pointer, lanes.vector.as_pointer()), align=4)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, f32x8), codegen
+    return types.void(array, types.intp, lanes), codegen
 
 
 @intrinsic
@@ -115,100 +135,53 @@ def prefetch(typing: Any, array: Any, offset: Any) -> Any:
     return types.void(array, types.intp), codegen
 
 
-# -- subnormal numbers --------------------------------------------------------------------------
-
-_FLUSH = {  # operands and results
-    "x86": 0x8040,  # MXCSR: flush to zero, subnormals are zero
-    "arm": 1 << 24,  # FPCR: flush to zero
-}
-_CPU = {"x86_64": "x86", "amd64": "x86", "aarch64": "arm", "arm64": "arm"}.get(
-    platform.machine().lower()
-)
-
-
-@intrinsic
-def flush_subnormals(typing: Any) -> Any:
-    """Treat numbers below 2^-126 as zero; returns the argument for `restore_subnormals`.
-
-    A CPU computes with them up to a hundred times slower, and vectors that a penalty has shrunk to
-    almost nothing are full of them. This affects the current thread only, and does nothing on CPUs
-    that are neither x86 nor ARM.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = _control_word(builder)
-        if _CPU is not None:
-            _set_control_word(builder, builder.or_(word, ir.Constant(word.type, _FLUSH[_CPU])))
-        return word
-
-    return types.uint64(), codegen
-
-
-@intrinsic
-def restore_subnormals(typing: Any, word: Any) -> Any:
-    """Undo `flush_subnormals`."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if _CPU is not None:
-            _set_control_word(builder, args[0])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64), codegen
-
-
-def _control_word(builder: Any) -> Any:
-    """The floating-point control word, as 64 bits."""
-    if _CPU == "x86":
-        place = cgutils.alloca_once(builder, _I32)
-        _call(builder, "llvm.x86.sse.stmxcsr", ir.VoidType(), _untyped(builder, place))
-        return builder.zext(builder.load(place), _I64)
-    return _call(builder, "llvm.aarch64.get.fpcr", _I64) if _CPU == "arm" else ir.Constant(_I64, 0)
-
-
-def _set_control_word(builder: Any, word: Any) -> None:
-    if _CPU == "x86":
-        place = cgutils.alloca_once(builder, _I32)
-        builder.store(builder.trunc(word, _I32), place)
-        _call(builder, "llvm.x86.sse.ldmxcsr", ir.VoidType(), _untyped(builder, place))
-    else:
-        _call(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), word)
-
-
-def _untyped(builder: Any, pointer: Any) -> Any:
-    return builder.bitcast(pointer, cgutils.voidptr_t)
-
-
-def _call(builder: Any, name: str, result: Any, *args: Any) -> Any:
-    kind = ir.FunctionType(result, [arg.type for arg in args])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
-
-
 # -- arithmetic ---------------------------------------------------------------------------------
 
+Typer = Callable[..., Any]  # the signature for these argument types, or None
 
-def _operation(result: Any, arguments: tuple[Any, ...], emit: Callable[..., Any], doc: str) -> Any:
-    """An intrinsic on lanes whose machine code is `emit(builder, *arguments)`."""
+
+def _operation(count: int, signature_of: Typer, emit: Callable[..., Any], doc: str) -> Any:
+    """An intrinsic on `count` arguments whose machine code is `emit(builder, *arguments)`."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return emit(builder, *args)
 
+    def typed(*args: Any) -> Any:
+        signature = signature_of(*args)
+        return None if signature is None else (signature, codegen)
+
     typers: dict[int, Callable[..., Any]] = {
-        1: lambda typing, x: (result(*arguments), codegen),
-        2: lambda typing, x, y: (result(*arguments), codegen),
-        3: lambda typing, x, y, z: (result(*arguments), codegen),
-        4: lambda typing, x, y, z, w: (result(*arguments), codegen),
+        1: lambda typing, x: typed(x),
+        2: lambda typing, x, y: typed(x, y),
+        3: lambda typing, x, y, z: typed(x, y, z),
+        4: lambda typing, x, y, z, w: typed(x, y, z, w),
     }
-    typer = typers[len(arguments)]
+    typer = typers[count]
     typer.__doc__ = doc
     return intrinsic(typer)
+
+
+def _alike(*args: Any) -> Any:
+    """Float lanes of one width give such lanes."""
+    return args[0](*args) if args[0] in _AS_INTEGERS and len(set(args)) == 1 else None
+
+
+def _fixed(result: Any, *arguments: Any) -> Typer:
+    return lambda *args: result(*arguments)
+
+
+def _between(results: dict[Any, Any]) -> Typer:
+    """Lanes of one kind give those of another, of the same width."""
+    return lambda lanes: results[lanes](lanes) if lanes in results else None
 
 
 def _llvm(name: str) -> Callable[..., Any]:
     """Emit a call of the LLVM intrinsic of this name on float lanes."""
 
     def emit(builder: Any, *args: Any) -> Any:
-        kind = ir.FunctionType(_VF, [_VF] * len(args))
-        full = f"llvm.{name}.v{WIDTH}f32"
+        vector = args[0].type
+        kind = ir.FunctionType(vector, [vector] * len(args))
+        full = f"llvm.{name}.v{vector.count}f32"
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, full), args)
 
     return emit
@@ -218,7 +191,8 @@ def _splat(vector: Any) -> Callable[..., Any]:
     def emit(builder: Any, scalar: Any) -> Any:
         undefined = ir.Constant(vector, ir.Undefined)
         one = builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
-        return builder.shuffle_vector(one, undefined, ir.Constant(_VI, [0] * WIDTH))
+        first = ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count)
+        return builder.shuffle_vector(one, undefined, first)
 
     return emit
 
@@ -260,35 +234,92 @@ def _any_not_below(builder: Any, x: Any, y: Any) -> Any:
     )
 
 
-_one, _two, _three = (f32x8,), (f32x8,) * 2, (f32x8,) * 3
-splat = _operation(f32x8, (types.float32,), _splat(_VF), "The scalar in every lane.")
-fma = _operation(f32x8, _three, _llvm("fma"), "x * y + z, rounded once.")
-absolute = _operation(f32x8, _one, _llvm("fabs"), "|x|.")
-larger = _operation(f32x8, _two, _larger, "x where x > y, else y (y where x is NaN).")
-smaller = _operation(f32x8, _two, _smaller, "x where x < y, else y (y where x is NaN).")
+splat = _operation(
+    1, _fixed(f32x8, types.float32), _splat(f32x8.vector), "The scalar in each of eight lanes."
+)
+wide = _operation(
+    1, _fixed(f32x16, types.float32), _splat(f32x16.vector), "The scalar in each of sixteen lanes."
+)
+fma = _operation(3, _alike, _llvm("fma"), "x * y + z, rounded once.")
+absolute = _operation(1, _alike, _llvm("fabs"), "|x|.")
+larger = _operation(2, _alike, _larger, "x where x > y, else y (y where x is NaN).")
+smaller = _operation(2, _alike, _smaller, "x where x < y, else y (y where x is NaN).")
 chosen_above = _operation(
-    f32x8,
-    (f32x8,) * 4,
+    4,
+    _alike,
     lambda b, x, y, high, low: b.select(b.fcmp_ordered(">", x, y), high, low),
     "`high` where x > y, else `low`.",
 )
-lane_sum = _operation(
-    types.float32, _one, _tree(lambda b, x, y: b.fadd(x, y)), "((0+4)+(2+6)) + ((1+5)+(3+7))."
+at_least = _operation(
+    2,
+    _alike,
+    lambda b, x, low: b.select(b.fcmp_ordered("<", x, low), low, x),
+    "x, but `low` where x < low. A NaN stays a NaN, unlike with `larger`.",
 )
-lane_max = _operation(types.float32, _one, _tree(_larger), "The largest lane; NaN may be lost.")
+at_most = _operation(
+    2,
+    _alike,
+    lambda b, x, high: b.select(b.fcmp_ordered(">", x, high), high, x),
+    "x, but `high` where x > high. A NaN stays a NaN, unlike with `smaller`.",
+)
+lane_sum = _operation(
+    1,
+    _fixed(types.float32, f32x8),
+    _tree(lambda b, x, y: b.fadd(x, y)),
+    "((0+4)+(2+6)) + ((1+5)+(3+7)).",
+)
+lane_max = _operation(
+    1, _fixed(types.float32, f32x8), _tree(_larger), "The largest lane; NaN may be lost."
+)
 any_not_below = _operation(
-    types.boolean, _two, _any_not_below, "Whether not x < y in some lane: true for a NaN."
+    2,
+    _fixed(types.boolean, f32x8, f32x8),
+    _any_not_below,
+    "Whether not x < y in some lane: true for a NaN.",
 )
 first_lane = _operation(
-    types.float32, _one, lambda b, x: b.extract_element(x, ir.Constant(_I32, 0)), "Lane 0."
+    1,
+    _fixed(types.float32, f32x8),
+    lambda b, x: b.extract_element(x, ir.Constant(_I32, 0)),
+    "Lane 0.",
 )
 
 # -- bits, for exponents ------------------------------------------------------------------------
 
-int_splat = _operation(i32x8, (types.int32,), _splat(_VI), "The integer in every lane.")
-bits = _operation(i32x8, _one, lambda b, x: b.bitcast(x, _VI), "The same bits as integers.")
-floats = _operation(f32x8, (i32x8,), lambda b, x: b.bitcast(x, _VF), "The same bits as floats.")
-converted = _operation(f32x8, (i32x8,), lambda b, x: b.sitofp(x, _VF), "The integers as floats.")
+
+def _spread(builder: Any, lanes: Any, number: Any) -> Any:
+    return _splat(ir.VectorType(_I32, lanes.type.count))(builder, number)
+
+
+int_splat = _operation(
+    1, _fixed(i32x8, types.int32), _splat(i32x8.vector), "The integer in each of eight lanes."
+)
+whole = _operation(
+    2,
+    lambda lanes, number: (
+        _AS_INTEGERS[lanes](lanes, types.int32) if lanes in _AS_INTEGERS else None
+    ),
+    _spread,
+    "The integer in as many lanes as x has.",
+)
+bits = _operation(
+    1,
+    _between(_AS_INTEGERS),
+    lambda b, x: b.bitcast(x, ir.VectorType(_I32, x.type.count)),
+    "The same bits as integers.",
+)
+
+
+def _float_vector(x: Any) -> Any:
+    return ir.VectorType(_ELEMENTS["f32"], x.type.count)
+
+
+floats = _operation(
+    1, _between(_AS_FLOATS), lambda b, x: b.bitcast(x, _float_vector(x)), "The same bits as floats."
+)
+converted = _operation(
+    1, _between(_AS_FLOATS), lambda b, x: b.sitofp(x, _float_vector(x)), "The integers as floats."
+)
 
 
 # -- operators ----------------------------------------------------------------------------------
@@ -304,7 +335,9 @@ _OPERATORS = {
 
 
 def _register(symbol: Any, instruction: str, lanes: Lanes) -> None:
-    emit = _operation(lanes, (lanes, lanes), lambda b, x, y: getattr(b, instruction)(x, y), "")
+    emit = _operation(
+        2, _fixed(lanes, lanes, lanes), lambda b, x, y: getattr(b, instruction)(x, y), ""
+    )
 
     @overload(symbol)
     def typed(x, y):
@@ -312,16 +345,20 @@ def _register(symbol: Any, instruction: str, lanes: Lanes) -> None:
 
 
 for _symbol, (_float_op, _int_op) in _OPERATORS.items():
-    if _float_op:
-        _register(_symbol, _float_op, f32x8)
-    if _int_op:
-        _register(_symbol, _int_op, i32x8)
+    for _lanes in _AS_INTEGERS:
+        if _float_op:
+            _register(_symbol, _float_op, _lanes)
+        if _int_op:
+            _register(_symbol, _int_op, _AS_INTEGERS[_lanes])
 
 __all__ = [
+    "WIDE",
     "WIDTH",
     "Lanes",
     "absolute",
     "any_not_below",
+    "at_least",
+    "at_most",
     "bits",
     "chosen_above",
     "converted",
@@ -334,10 +371,13 @@ __all__ = [
     "lane_sum",
     "larger",
     "load",
+    "load_wide",
     "padded",
     "prefetch",
     "put",
     "smaller",
     "splat",
     "store",
+    "whole",
+    "wide",
 ]

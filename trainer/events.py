@@ -14,16 +14,18 @@ sum to 0 | the missing value, which has a vector of its own |
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from trainer.features import Feature, FeatureSpec
+
+if TYPE_CHECKING:  # slow to load, and trainer processes never need it
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Ragged(NamedTuple):
     weights: NDArray[np.float64] | None
 
 
-def as_table(events: pa.Table | pd.DataFrame) -> pa.Table:
+def as_table(events: "pa.Table | pd.DataFrame") -> pa.Table:
     """An Arrow table of these events."""
     if isinstance(events, pa.Table):
         return events
@@ -61,7 +63,7 @@ def as_table(events: pa.Table | pd.DataFrame) -> pa.Table:
         raise InputError(f"the events cannot be read as a table: {reason}") from error
 
 
-def check_events(events: pa.Table | pd.DataFrame, spec: FeatureSpec) -> CheckedEvents:
+def check_events(events: "pa.Table | pd.DataFrame", spec: FeatureSpec) -> CheckedEvents:
     """Separate good rows from broken ones; raise `InputError` if the table cannot be used."""
     table = as_table(events)
     check_columns(table, spec)

@@ -54,16 +54,17 @@ class Buffers:
 
     def margins(self, events: int) -> NDArray[np.float32]:
         """Memory for one margin per event, padded as `total_loss` needs it."""
-        margin = self._take("margin", padded(events), np.dtype(np.float32))
+        margin = self.take("margin", padded(events), np.dtype(np.float32))
         margin[events:] = -1e30
         return margin
 
     def _copy(self, name: str, array: Any) -> Any:
-        copy = self._take(name, len(array), array.dtype)
+        copy = self.take(name, len(array), array.dtype)
         copy[:] = array
         return copy
 
-    def _take(self, name: str, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    def take(self, name: str, length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Memory under this name, aligned; what was there before is overwritten."""
         size = length * dtype.itemsize
         memory = self._memory.get(name)
         if memory is None or len(memory) < size + ALIGNMENT:
@@ -90,10 +91,12 @@ def train(
     instance: int = 0,
     buffers: Buffers | None = None,
     stop: Callable[[], bool] | None = None,
+    in_place: bool = False,
 ) -> Trained:
     """Train one instance. It ends as late if `stop`, called every few milliseconds, returns True.
 
-    The tables of the result are in `buffers`: training the next instance overwrites them.
+    The tables of the result are in `buffers`: training the next instance overwrites them. With
+    `in_place` they are `start` itself.
     """
     check_setting(setting, job.tau)
     buffers = buffers or Buffers()
@@ -101,7 +104,8 @@ def train(
     rates = Rates(*steps, float(job.tau), job.reference)
     warm_up(job, rule)
     begin = time.perf_counter()
-    tables, margin = buffers.copy_of(start), buffers.margins(len(chunk))
+    tables = start if in_place else buffers.copy_of(start)
+    margin = buffers.margins(len(chunk))
     shape = StaticShape(job.shape)
     done, bad, status = 0, -1, Status.RETAINED
     while done < len(chunk) and bad < 0:

@@ -16,17 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergence.jit import inlined, jit
-from divergence.lanemath import exp, f32, softplus_lanes
-from divergence.simd import (
-    WIDTH,
-    flush_subnormals,
-    item,
-    lane_sum,
-    load,
-    put,
-    restore_subnormals,
-)
+from divergence.lanemath import begin_constants, exp, f32, softplus_lanes
+from divergence.power import denominators
+from divergence.simd import WIDTH, item, lane_sum, load, put, splat
+from divergence.subnormals import flush_subnormals, restore_subnormals
 from trainer.stages import (
+    CACHE_LINE,
     SLACK,
     Scratch,
     SideArrays,
@@ -41,11 +36,11 @@ from trainer.stages import (
     prefetch_rows,
     slots_of,
     step,
-    sums_to_denominators,
     update_multipliers,
     user_vector,
     write_back,
 )
+from trainer.step_sizes import add_bias_gradient, held_back, reach
 
 
 class EventRows(NamedTuple):
@@ -120,12 +115,15 @@ def train_block(
         end = add_gradients(users, user_slots, scratch, rule, 0)
         end = add_gradients(ads, ad_slots, scratch, rule, end)
         bias_sum += abs(np.float64(g))
-        put(scratch.dense, end, f32(bias_sum))
+        add_bias_gradient(scratch, rule, end, bias_sum, g)
 
-        sums_to_denominators(scratch, end + SLACK, rates, constants)
-        bias -= np.float64(f32(rates.eta0) / item(scratch.dense, end)) * np.float64(g)
-        end, user_diverged = step(users, user_slots, scratch, rule, rates, 0)
-        end, ad_diverged = step(ads, ad_slots, scratch, rule, rates, end)
+        # with the last row's padding, which a step of zero is divided by
+        denominators(scratch.dense, scratch.exponents, end + SLACK, rates, constants)
+        eta0 = held_back(f32(rates.eta0), reach(scratch, end + SLACK, rule), g, rule)
+        bias -= np.float64(eta0 / item(scratch.dense, end)) * np.float64(g)
+        held = Rates(eta0, rates.alpha, rates.beta, rates.tau, rates.reference)
+        end, user_diverged = step(users, user_slots, scratch, rule, held, 0)
+        end, ad_diverged = step(ads, ad_slots, scratch, rule, held, end)
         update_multipliers(rule, ad_slots.stop, scratch)
         write_back(users, user_slots, scratch)
         write_back(ads, ad_slots, scratch)
@@ -138,30 +136,11 @@ def train_block(
 
 
 @jit
-def predict_block(user_rows, ad_rows, tables, shape, logits):
-    """Compute the logit of every event. The tables do not change, except the scratch rows."""
-    control = flush_subnormals()
-    scratch = _scratch(user_rows, ad_rows, shape, 0, len(logits))
-    users, ads = _sides(user_rows, ad_rows, tables, scratch, shape)
-    for i in range(len(logits)):
-        user_slots = slots_of(users, i, 0)
-        ad_slots = slots_of(ads, i, user_slots.stop)
-        look_up(users, user_slots, scratch)
-        look_up(ads, ad_slots, scratch)
-        describe(users, user_slots, scratch)
-        describe(ads, ad_slots, scratch)
-        mix(users, user_slots, scratch, shape)
-        user_vector(users, scratch, shape)
-        logits[i] = f32(tables.bias[0]) + ad_vector(ads, ad_slots, scratch)
-    restore_subnormals(control)
-
-
-@jit
 def total_loss(margin, n, constants):
     """The sum of softplus(margin[:n]), in float64; margin is padded with numbers below -1e4."""
-    total = 0.0
+    total, k = 0.0, begin_constants(constants, splat)
     for j in range(0, n, WIDTH):
-        total += np.float64(lane_sum(softplus_lanes(load(margin, j), constants)))
+        total += np.float64(lane_sum(softplus_lanes(load(margin, j), k)))
     return total
 
 
@@ -195,7 +174,8 @@ def _sides(user_rows, ad_rows, tables, scratch, shape):
 def _scratch(user_rows, ad_rows, shape, first, last):
     """Memory for one event's work; what never changes where features are single is filled in.
 
-    It is one buffer cut at offsets that the compiler knows, since registers are scarce.
+    It is one buffer cut at offsets that the compiler knows, since registers are scarce. The dense
+    part comes first and begins at a cache line, which wide lanes would otherwise straddle.
     """
     most_u, most_a = shape.user_slots, shape.ad_slots
     if most_u == 0:
@@ -205,8 +185,13 @@ def _scratch(user_rows, ad_rows, shape, first, last):
     stride = shape.user_padded + SLACK
     length = shape.ad_padded + SLACK
     gradients = shape.features * stride
-    dense = (most_u * shape.user + most_a * shape.ad + 1 + 4 * SLACK) // WIDTH * WIDTH
-    memory = np.ones(6 * most + 3 * length + gradients + stride + 2 * dense, np.float32)
+    dense = (most_u * shape.user + most_a * shape.ad + 4 * SLACK + CACHE_LINE) // CACHE_LINE
+    dense *= CACHE_LINE
+    size = 3 * dense + 6 * most + 3 * length + gradients + stride
+    memory = np.ones(size + CACHE_LINE, np.float32)
+    memory = memory[-(memory.ctypes.data // memory.itemsize) % CACHE_LINE :]
+    sums, exponents, squares = memory[:dense], memory[dense : 2 * dense], memory[2 * dense :]
+    squares, memory = squares[:dense], squares[dense:]
     numbers, memory = memory[: 6 * most], memory[6 * most :]
     offsets = np.arange(2 * most + shape.features)
     source = offsets[most : 2 * most]
@@ -232,9 +217,10 @@ def _scratch(user_rows, ad_rows, shape, first, last):
         user_vector,
         ad_vector,
         user_gradients,
-        memory[:dense],
-        memory[dense : 2 * dense],
-        memory[2 * dense :],
+        sums,
+        exponents,
+        squares,
+        memory,
     )
 
 

@@ -6,7 +6,6 @@ its chunk, not on the size of the model.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,8 @@ from trainer.features import FeatureSpec
 from trainer.geometry import PARTS, Shape, shape_of
 from trainer.initial_vectors import initial_vectors
 from trainer.kernel import Tables
-
-Key = tuple[int, str]
-"""A feature's number (user features first) and a value."""
+from trainer.key_index import Key as Key
+from trainer.key_index import KeyIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class ModelConfig:
     spec: FeatureSpec
     overlap: int
     alone: int
-    init_std: float = 0.05
+    init_std: float = 0.15
     seed: int = 0
 
     @property
@@ -39,56 +37,24 @@ class ModelConfig:
         return shape_of(self.spec, self.overlap, self.alone)
 
 
-class Side:
+class Side(KeyIndex):
     """The rows of the user features or of the ad features, with all data of each vector."""
+
+    COLUMNS = (*KeyIndex.COLUMNS, "rows", "mu", "inf", "msqr")
 
     def __init__(self, width: int):
         """No rows, of vectors padded to `width`."""
+        super().__init__()
         self.rows = np.zeros((0, PARTS, width), np.float32)
         self.mu = np.zeros(0, np.float32)
-        self.updates = np.zeros(0, np.int64)
-        self.seen = np.zeros(0, np.int32)
         self.inf = np.zeros(0, np.float32)
         self.msqr = np.zeros(0, np.float32)
-        self.keys: list[Key | None] = []
-        self.index: dict[Key, int] = {}
-        self.free: list[int] = []
-        self.rows_of_cycle: dict[int, list[NDArray[np.int64]]] = {}  # that were seen in it
-        self.listed = 0  # rows in `rows_of_cycle`, also those that were seen again later
 
-    def __len__(self) -> int:
-        """How many vectors are alive."""
-        return len(self.index)
-
-    def alive(self) -> NDArray[np.int64]:
-        """The rows in use, in the order of their first insertion."""
-        return np.fromiter(self.index.values(), np.int64, len(self.index))
-
-    def find(self, keys: Keys) -> NDArray[np.int64]:
-        """The row of each key, -1 where there is none."""
-        return np.fromiter(map(self.index.get, keys.pairs, repeat(-1)), np.int64, len(keys))
-
-    def insert(self, keys: Iterable[Key]) -> NDArray[np.int64]:
-        """Rows for keys that the side does not hold yet."""
-        added = []
-        for key in keys:
-            if self.free:
-                row = self.free.pop()
-                self.keys[row] = key
-            else:
-                row = len(self.keys)
-                self.keys.append(key)
-            self.index[key] = row
-            added.append(row)
-        self._grow(len(self.keys))
-        return np.array(added, np.int64)
-
-    def remove(self, key: Key) -> None:
-        """Forget a vector."""
-        row = self.index.pop(key)
-        self.keys[row] = None
+    def remove(self, key: Key) -> int:
+        """Forget a vector; returns its row."""
+        row = super().remove(key)
         self.inf[row] = self.msqr[row] = 0.0
-        self.free.append(row)
+        return row
 
     def write(
         self,
@@ -100,47 +66,6 @@ class Side:
         """Set the vectors, sums and multipliers of these rows."""
         self.rows[at], self.mu[at] = rows, mu
         self.inf[at], self.msqr[at] = norms(rows[:, 0, :length])
-
-    def touch(self, rows: NDArray[np.int64], cycle: int) -> None:
-        """Mark these rows as seen in this cycle."""
-        self.seen[rows] = cycle
-        self.rows_of_cycle.setdefault(cycle, []).append(rows)
-        self.listed += len(rows)
-        if self.listed > 8 * len(self.keys) + 1024:  # most were seen again later
-            alive = self.alive()
-            self.touch_each(alive, self.seen[alive])
-
-    def touch_each(self, rows: NDArray[np.int64], seen: NDArray[np.int32]) -> None:
-        """Mark each of these rows, which are all rows in use, as last seen in its own cycle."""
-        self.seen[rows] = seen
-        order = np.argsort(seen, kind="stable")
-        cycles, first = np.unique(seen[order], return_index=True)
-        groups = np.split(rows[order], first)[1:]  # none where there are no rows
-        self.rows_of_cycle = {int(c): [group] for c, group in zip(cycles, groups, strict=True)}
-        self.listed = len(rows)
-
-    def unseen_since(self, cycle: int) -> list[Key]:
-        """The keys of the rows last seen in this cycle or before, sorted.
-
-        A side that was loaded from files has its rows in another order.
-        """
-        stale: set[Key] = set()  # a row may be listed twice
-        for seen in [c for c in self.rows_of_cycle if c <= cycle]:
-            for rows in self.rows_of_cycle.pop(seen):
-                self.listed -= len(rows)
-                now = rows[self.seen[rows] == seen]
-                stale.update(key for row in now.tolist() if (key := self.keys[row]) is not None)
-        return sorted(stale)
-
-    def _grow(self, needed: int) -> None:
-        if needed <= len(self.mu):
-            return
-        extra = max(needed, 2 * len(self.mu), 1024) - len(self.mu)
-        for name in ("rows", "mu", "updates", "seen", "inf", "msqr"):
-            old = getattr(self, name)
-            new = np.zeros((len(old) + extra, *old.shape[1:]), old.dtype)
-            new[: len(old)] = old
-            setattr(self, name, new)
 
 
 @dataclass(frozen=True)
@@ -273,11 +198,21 @@ class Model:
             age = (cycle - side.seen[at[old]]).astype(np.float64)
             rows[old, 1:] *= (sums_kept**age).astype(np.float32)[:, None, None]
         length = self.shape.user if side is self.user else self.shape.ad
-        config = self.config
-        for number, feature in enumerate(config.spec.features):
-            mine = new[keys.feature[new] == number]
-            if len(mine):
-                values = [keys.values[i] for i in mine]
-                first = initial_vectors(config.seed, feature.name, values, length, config.init_std)
-                rows[mine, 0, :length] = first
+        if len(new):
+            rows[new, 0, :length] = new_vectors(self.config, keys, new, length)
         return (rows, mu), at
+
+
+def new_vectors(
+    config: ModelConfig, keys: Keys, new: NDArray[np.int64], length: int
+) -> NDArray[np.float32]:
+    """float32 [new, length]: the initial vectors of those keys that `new` numbers."""
+    vectors = np.zeros((len(new), length), np.float32)
+    for number, feature in enumerate(config.spec.features):
+        mine = np.flatnonzero(keys.feature[new] == number)
+        if len(mine):
+            values = [keys.values[i] for i in new[mine]]
+            vectors[mine] = initial_vectors(
+                config.seed, feature.name, values, length, config.init_std
+            )
+    return vectors

@@ -31,11 +31,13 @@ MANIFEST = "holdfast"
 Tensors = dict[str, NDArray[Any]]
 
 
-def save_model(model: Model) -> bytes:
-    """A full file."""
+def save_model(model: Model, *, rows: bool = False) -> bytes:
+    """A full file. With `rows`, the model that is loaded from it has the same row numbers."""
     tensors: Tensors = {"bias": model.bias}
     for name, side, length in _sides(model):
         tensors |= _rows(name, side, side.alive(), length)
+        if rows:
+            tensors |= {f"{name}.row": side.alive(), f"{name}.free": np.array(side.free, np.int64)}
     return _file_bytes(tensors, _manifest(model, "full"))
 
 
@@ -214,6 +216,8 @@ def _load_rows(model: Model, manifest: dict[str, Any], tensors: Tensors) -> None
     """Write the file's rows into the model; rows new to the model are added in the file's order."""
     for name, side, length in _sides(model):
         keys = _read_keys(name, tensors)
+        if f"{name}.row" in tensors:
+            side.insert_at(keys, tensors[f"{name}.row"].tolist(), tensors[f"{name}.free"].tolist())
         side.insert(key for key in keys if key not in side.index)
         at = np.fromiter((side.index[key] for key in keys), np.int64, len(keys))
         vectors = np.zeros((len(keys), *side.rows.shape[1:]), np.float32)

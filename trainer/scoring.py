@@ -5,25 +5,43 @@ A value that the model has not seen gets the initial vector that training would 
 event.
 """
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from divergence.jit import compiling
+from divergence.lanemath import CONSTANTS
 from trainer.chunk import Chunk, compile_chunk
 from trainer.events import as_table, check_columns, weight_faults
 from trainer.geometry import Shape
 from trainer.instance import Buffers, empty_inputs
-from trainer.kernel import Tables, predict_block
+from trainer.kernel import EventRows, Tables, total_loss
 from trainer.model import Model
+from trainer.predict import number_distinct, predict_block
 from trainer.static_shape import StaticShape
 
+if TYPE_CHECKING:  # slow to load, and trainer processes never need it
+    import pandas as pd
+
+NO_NUMBERS = np.zeros(0, np.int32)
+NO_NUMBERS.setflags(write=False)
 _warm: set[Shape] = set()
 
 
-def score(model: Model, events: pa.Table | pd.DataFrame) -> NDArray[np.float64]:
+class DistinctAds(NamedTuple):
+    """Each ad of a chunk once, and which of them each event is about.
+
+    Where most ads occur once, these are the ads of all events, and there are no numbers.
+    """
+
+    rows: EventRows
+    number: NDArray[np.int32]
+
+
+def score(model: Model, events: "pa.Table | pd.DataFrame") -> NDArray[np.float64]:
     """The predicted click probability of every event. Labels and timestamps are not needed."""
     table, spec = as_table(events), model.config.spec
     check_columns(table, spec, label=False)
@@ -45,8 +63,42 @@ def predict(
     warm_up_predict(shape)
     logits = np.empty(len(chunk), np.float32)
     own = (buffers or Buffers()).copy_of(tables)
-    predict_block(chunk.users, chunk.ads, own, StaticShape(shape), logits)
+    predict_block(chunk.users, chunk.ads, own, StaticShape(shape), NO_NUMBERS, logits)
     return logits
+
+
+def distinct_ads(shape: Shape, chunk: Chunk) -> DistinctAds:
+    """The ads of a chunk, each once: for all models that are scored on it."""
+    warm_up_predict(shape)
+    number, first = np.empty(len(chunk), np.int32), np.empty(len(chunk), np.int64)
+    table = np.full(1 << (2 * len(chunk)).bit_length(), -1, np.int32)
+    count = number_distinct(chunk.ads, shape.ad_slots, table, number, first)
+    if 2 * count > len(chunk):
+        return DistinctAds(chunk.ads, NO_NUMBERS)
+    number.setflags(write=False)
+    return DistinctAds(_events(chunk.ads, first[:count]), number)
+
+
+def served_logloss(
+    shape: Shape, chunk: Chunk, ads: DistinctAds, tables: Tables, buffers: Buffers
+) -> float:
+    """The log-loss of a working set on its chunk, before it trains."""
+    margin = buffers.margins(len(chunk))
+    logits = margin[: len(chunk)]
+    predict_block(chunk.users, ads.rows, tables, StaticShape(shape), ads.number, logits)
+    np.negative(logits, out=logits, where=chunk.click != 0)
+    return float(total_loss(margin, len(chunk), CONSTANTS)) / len(chunk)
+
+
+def _events(rows: EventRows, chosen: NDArray[np.int64]) -> EventRows:
+    """Some of the events."""
+    length = rows.start[chosen + 1] - rows.start[chosen]
+    start = np.concatenate([[0], np.cumsum(length)])
+    slots = np.arange(start[-1]) + np.repeat(rows.start[chosen] - start[:-1], length)
+    picked: list[Any] = [array[slots] if len(array) else array for array in rows[1:]]
+    for array in (start, *picked):
+        array.setflags(write=False)
+    return EventRows(start, *picked)
 
 
 def warm_up_predict(shape: Shape) -> None:
@@ -55,7 +107,11 @@ def warm_up_predict(shape: Shape) -> None:
         return
     rows, tables = empty_inputs()
     with compiling():
-        predict_block(rows, rows, tables, StaticShape(shape), np.zeros(0, np.float32))
+        logits = np.zeros(0, np.float32)
+        predict_block(rows, rows, tables, StaticShape(shape), NO_NUMBERS, logits)
+        nothing, numbers = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        number_distinct(rows, shape.ad_slots, np.zeros(1, np.int32), numbers, nothing)
+        total_loss(logits, 0, CONSTANTS)
     _warm.add(shape)
 
 

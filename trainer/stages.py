@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from divergence.jit import inlined
-from divergence.lanemath import begin_fast_power, begin_power, end_fast_power, end_power, f32
+from divergence.lanemath import f32
 from divergence.rules.hooks import (
     ascend,
+    damps,
     gradient_limit,
     move,
     norm_limit,
@@ -82,6 +83,7 @@ class Scratch(NamedTuple):
     user_gradients: Any  # of each user feature, `stride` apart
     dense: Any  # the sums of all touched rows, then what eta0 is divided by
     exponents: Any  # between the two halves of a power
+    squares: Any  # of the gradients that belong to `dense`, for rules that damp steps
     before: Any  # one row before its step, for rules that limit updates
 
 
@@ -284,6 +286,8 @@ def add_gradient(side, slot, scratch, rule, share, x):
     w, c = splat(share), splat(item(scratch.penalty, slot))
     for j in range(0, width, WIDTH):
         loss_gradient = w * load(side.gradient, source + j)
+        if damps(rule):
+            store(scratch.squares, x + j, loss_gradient * loss_gradient)
         g = absolute(summed_gradient(rule, c, load(table, at + j), loss_gradient))
         high = load(table, at + width + j)
         low = load(table, at + 2 * width + j) + g
@@ -291,26 +295,6 @@ def add_gradient(side, slot, scratch, rule, share, x):
         store(table, at + width + j, total)
         store(table, at + 2 * width + j, low - (total - high))
         store(scratch.dense, x + j, total)
-
-
-@inlined
-def sums_to_denominators(scratch, n, rates, constants):
-    """dense[:n] <- alpha + dense ** beta, by which eta0 is divided."""
-    alpha, beta = splat(f32(rates.alpha)), splat(f32(rates.beta))
-    dense, exponents = scratch.dense, scratch.exponents
-    if rates.reference:
-        for j in range(0, n, WIDTH):
-            small, exponent = begin_power(load(dense, j), beta, constants)
-            store(dense, j, small)
-            store(exponents, j, exponent)
-        for j in range(0, n, WIDTH):
-            power = end_power(load(dense, j), load(exponents, j), beta, constants)
-            store(dense, j, alpha + power)
-    else:
-        for j in range(0, n, WIDTH):
-            store(dense, j, begin_fast_power(load(dense, j), beta, constants))
-        for j in range(0, n, WIDTH):
-            store(dense, j, alpha + end_fast_power(load(dense, j), constants))
 
 
 @inlined

@@ -45,8 +45,10 @@ def _means(values: Vectors, slots: EventRows, features: int) -> Vectors:
     """[rows, features, length]: each feature's weighted mean; every feature has a slot."""
     row = np.repeat(np.arange(len(slots.start) - 1), np.diff(slots.start))
     place = row * features + slots.feature
+    sums = values[slots.row] * slots.weight[:, None]
     first = np.flatnonzero(np.diff(place, prepend=-1))
-    sums = np.add.reduceat(values[slots.row] * slots.weight[:, None], first, axis=0)
+    if len(first) < len(sums):  # a feature with several values
+        sums = np.add.reduceat(sums, first, axis=0)
     return sums.reshape(-1, features, values.shape[1])
 
 

@@ -2,6 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
+import numpy as np
 from annotated_types import Ge, Gt
 
 from divergence.lanemath import exp_lanes, f32
@@ -19,8 +20,8 @@ class Entropic(NamedTuple):
 
     rho: Annotated[float, Gt(0)]
     dual_step: Annotated[float, Gt(0)]
-    mu0: Annotated[float, Gt(0)] = 0.01
-    mu_floor: Annotated[float, Ge(0)] = 0.01
+    mu0: Annotated[float, Gt(0)] = 1e-4
+    mu_floor: Annotated[float, Ge(0)] = 1e-4
     mu_ceiling: Annotated[float, Gt(0)] = 1e6
     implicit: bool = True
     penalty_in_sum: bool = True
@@ -35,3 +36,9 @@ class Entropic(NamedTuple):
         exponent = smaller(larger(exponent, splat(-MAX_EXPONENT)), splat(MAX_EXPONENT))
         risen = mu * exp_lanes(exponent)
         return smaller(larger(risen, splat(f32(self.mu_floor))), splat(f32(self.mu_ceiling)))
+
+    def oracle(self, theta, g, sums, mu, step):
+        """The step in plain numpy, for the contract."""
+        theta, sums = Penalty.plain_step(self, theta, g, sums, mu, step)
+        moved = mu * np.exp(min(self.dual_step * (np.mean(theta**2) - self.rho), 50))
+        return theta, sums, np.clip(moved, self.mu_floor, self.mu_ceiling)

@@ -2,6 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
+import numpy as np
 from annotated_types import Gt
 
 from divergence.lanemath import f32
@@ -15,3 +16,9 @@ class GradientClip(NamedTuple):
     def gradient_limit(self):
         """|g| <= limit."""
         return f32(self.limit)
+
+    def oracle(self, theta, g, sums, mu, step):
+        """The step in plain numpy, for the contract."""
+        g = g * min(1.0, self.limit / max(np.linalg.norm(g), 1e-300))
+        sums = sums + np.abs(g)
+        return theta - step(sums) * g, sums, mu

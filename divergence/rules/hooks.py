@@ -6,8 +6,16 @@ rule's type when it compiles. Defaults are constants that the compiler folds awa
 
 `theta`, `g` and the like are eight lanes of one vector; `mu`, `msqr` and `inverse_length` are
 lanes too, one for each of eight *vectors*.
+
+Every rule also has a method `oracle(self, theta, g, sums, mu, step)`: the complete step of one
+vector in plain numpy, which the contract compares with the kernel. It takes the vector, the
+gradient of the loss, AdaGrad's sums, the multiplier, and a function from sums to step sizes. It
+returns the new vector, sums and multiplier.
 """
 
+from inspect import signature
+
+import numpy as np
 from numba import types
 from numba.extending import overload
 
@@ -38,12 +46,26 @@ def update_limit(self):
     """
 
 
+def logit_damping(self):
+    """How much the steps of an event are held back by how far they would move its logit.
+
+    All steps of an event, the bias's included, are divided by sqrt(1 + (damping * reach)**2), where
+    reach is the sum of step * x**2 over all entries, and x the derivative of the logit by the
+    entry. So the logit moves by less than slope / damping, to first order, however large the step
+    sizes are, and small steps stay as they are. Default: 0.
+    """
+
+
 def norm_limit(self, length):
     """The largest squared norm of a vector after the step; larger ones are scaled. Default none."""
 
 
 def ascend(self, mu, msqr):
     """The new multipliers of eight vectors, from their mean squares after the step. Default: mu."""
+
+
+def damps(self):
+    """Whether the rule has `logit_damping`: known when the kernel is compiled. Not a hook."""
 
 
 _NONE = f32(float("inf"))
@@ -67,11 +89,22 @@ class _Default:
     def update_limit(self):
         return _NONE, _NONE
 
+    def logit_damping(self):
+        return f32(0.0)
+
     def norm_limit(self, length):
         return _NONE
 
     def ascend(self, mu, msqr):
         return mu
+
+
+HOOKS = {
+    name: tuple(signature(default).parameters)
+    for name, default in vars(_Default).items()
+    if not name.startswith("_")
+}
+"""The names of the arguments of each hook: numba wants them to be the same everywhere."""
 
 
 def _method(rule, name):
@@ -106,6 +139,19 @@ def _update_limit(self):
     return _method(self, "update_limit")
 
 
+@overload(logit_damping)
+def _logit_damping(self):
+    return _method(self, "logit_damping")
+
+
+@overload(damps)
+def _damps(self):
+    if not isinstance(self, types.BaseNamedTuple):
+        return None
+    own = hasattr(self.instance_class, "logit_damping")
+    return (lambda self: True) if own else (lambda self: False)
+
+
 @overload(norm_limit)
 def _norm_limit(self, length):
     return _method(self, "norm_limit")
@@ -138,3 +184,12 @@ class Penalty:
         if self.implicit:
             return (theta * denominator - eta0 * g) / fma(eta0, c, denominator)
         return theta - (eta0 * fma(c, theta, g)) / denominator
+
+    @staticmethod
+    def plain_step(self, theta, g, sums, mu, step):
+        """The same for the oracle, in numpy: the new vector and sums."""
+        pull = 2 * mu / len(theta) * theta
+        sums = sums + np.abs(g + pull if self.penalty_in_sum else g)
+        if self.implicit:
+            return (theta - step(sums) * g) / (1 + step(sums) * 2 * mu / len(theta)), sums
+        return theta - step(sums) * (g + pull), sums

@@ -2,6 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
+import numpy as np
 from annotated_types import Ge
 
 from divergence.lanemath import f32
@@ -24,3 +25,9 @@ class L2(NamedTuple):
     def move(self, c, theta, g, eta0, denominator):
         """A plain gradient step on the sum."""
         return theta - (eta0 * fma(c, theta, g)) / denominator
+
+    def oracle(self, theta, g, sums, mu, step):
+        """The step in plain numpy, for the contract."""
+        g = g + self.lam * theta
+        sums = sums + np.abs(g)
+        return theta - step(sums) * g, sums, mu

@@ -2,6 +2,7 @@
 
 from typing import Annotated, NamedTuple
 
+import numpy as np
 from annotated_types import Gt
 
 from divergence.lanemath import f32
@@ -15,3 +16,9 @@ class MaxNorm(NamedTuple):
     def norm_limit(self, length):
         """|theta| <= limit."""
         return f32(self.limit) * f32(self.limit)
+
+    def oracle(self, theta, g, sums, mu, step):
+        """The step in plain numpy, for the contract."""
+        sums = sums + np.abs(g)
+        new = theta - step(sums) * g
+        return new * min(1.0, self.limit / max(np.linalg.norm(new), 1e-300)), sums, mu

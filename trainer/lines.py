@@ -1,0 +1,251 @@
+"""Several models, the lines of one arm, that see the same chunks: one index, rows for each line.
+
+All lines see every chunk, so all have vectors for the same values. They are looked up, inserted and
+expired once for all lines. The row numbers depend on the chunks alone: lines can be copied between
+processes as plain arrays.
+"""
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.chunk import Chunk, Keys
+from trainer.geometry import PARTS, Shape
+from trainer.instance import Buffers
+from trainer.kernel import Tables
+from trainer.key_index import KeyIndex
+from trainer.model import Model, ModelConfig, new_vectors
+from trainer.rows import put_rows, take_rows, warm_up_rows
+
+FLOAT = np.dtype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """What the lines of an arm have in common."""
+
+    model: ModelConfig
+    mu0: float
+    sums_kept: float
+    expire_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where one side's keys of a chunk are, which of them are new, and the vectors of those."""
+
+    at: NDArray[np.int64]
+    old: NDArray[np.int64]
+    new: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    kept: NDArray[np.float32] | None
+    """By what the AdaGrad sums of old rows are multiplied; None: by 1."""
+
+
+class Lines:
+    """The models of some of an arm's lines, by line number."""
+
+    def __init__(self, options: LineOptions) -> None:
+        """No lines, and nothing seen."""
+        warm_up_rows()
+        self.options = options
+        self.shape: Shape = options.model.shape
+        self.user, self.ad = KeyIndex(), KeyIndex()
+        self.cycle = -1
+        self._rows: dict[int, Tables] = {}
+        """The rows of each line: [capacity, parts, width], and so on."""
+
+    def __contains__(self, line: int) -> bool:
+        """Whether the line is here."""
+        return line in self._rows
+
+    def __len__(self) -> int:
+        """How many lines are here."""
+        return len(self._rows)
+
+    # -- lines come and go ----------------------------------------------------------------------
+
+    def add_new(self, line: int) -> None:
+        """A line that has seen nothing; only before the first chunk."""
+        if self.cycle >= 0:
+            raise ValueError(f"line {line} cannot be new after cycle {self.cycle}")
+        self._rows[line] = self._room()
+
+    def load(self, line: int, model: Model) -> None:
+        """Add a line that was saved. It must have been saved with its row numbers."""
+        if not self._rows:
+            self.user, self.ad = _index_of(model.user), _index_of(model.ad)
+            self.cycle = model.cycle
+        elif (model.cycle, model.user.keys, model.ad.keys) != (
+            self.cycle,
+            self.user.keys,
+            self.ad.keys,
+        ):
+            raise ValueError(f"line {line} of cycle {model.cycle} does not fit the others")
+        user, ad = model.user, model.ad
+        self.put(line, Tables(user.rows, ad.rows, user.mu, ad.mu, model.bias))
+
+    def take_over(self, other: "Lines") -> None:
+        """Add all lines of another set that has seen the same chunks."""
+        if not self._rows:
+            self.user, self.ad, self.cycle = other.user, other.ad, other.cycle
+        if (self.cycle, len(self.user.keys)) != (other.cycle, len(other.user.keys)):
+            raise ValueError(f"lines of cycle {other.cycle} do not fit those of {self.cycle}")
+        self._rows |= other._rows
+
+    def copy(self, line: int, parent: int) -> None:
+        """Replace a line by a copy of another."""
+        self.put(line, self.rows_of(parent))
+
+    def rows_of(self, line: int) -> Tables:
+        """A line's rows, for `put`, here or in another process; not copied."""
+        rows, users, ads = self._rows[line], len(self.user.keys), len(self.ad.keys)
+        return Tables(
+            rows.user[:users], rows.ad[:ads], rows.user_mu[:users], rows.ad_mu[:ads], rows.bias
+        )
+
+    def put(self, line: int, rows: Tables) -> None:
+        """Add a line with these rows, which may be read-only and are copied, or replace it."""
+        made = self._room()
+        users, ads = (
+            min(len(rows.user_mu), len(made.user_mu)),
+            min(len(rows.ad_mu), len(made.ad_mu)),
+        )
+        made.user[:users], made.user_mu[:users] = rows.user[:users], rows.user_mu[:users]
+        made.ad[:ads], made.ad_mu[:ads] = rows.ad[:ads], rows.ad_mu[:ads]
+        made.bias[:] = rows.bias
+        self._rows[line] = made
+
+    def keep_only(self, lines: Iterable[int]) -> None:
+        """Drop all other lines."""
+        wanted = set(lines)
+        self._rows = {line: rows for line, rows in self._rows.items() if line in wanted}
+
+    def as_model(self, line: int) -> Model:
+        """A line as a model, to be saved: it shares memory with this set."""
+        model = Model(self.options.model)
+        rows = self._rows[line]
+        for side, index, vectors, mu in (
+            (model.user, self.user, rows.user, rows.user_mu),
+            (model.ad, self.ad, rows.ad, rows.ad_mu),
+        ):
+            side.keys, side.index, side.free = index.keys, index.index, index.free
+            side.seen, side.updates, side.rows, side.mu = index.seen, index.updates, vectors, mu
+        model.bias, model.cycle = rows.bias, self.cycle
+        return model
+
+    # -- a chunk --------------------------------------------------------------------------------
+
+    def see(
+        self, chunk: Chunk, cycle: int, work: Callable[[int, Tables], bool], buffers: Buffers
+    ) -> None:
+        """Give each line its working set of a chunk, in `buffers`, to be trained in place.
+
+        `work` returns whether to keep what it made of it. Otherwise the line skips the chunk: it
+        goes on with the rows from before.
+        """
+        user = self._enter(self.user, chunk.user_keys, cycle, self.shape.user)
+        ad = self._enter(self.ad, chunk.ad_keys, cycle, self.shape.ad)
+        kept = self.options.sums_kept ** (cycle - self.cycle) if self.cycle >= 0 else 1.0
+        for line in sorted(self._rows):
+            self._fit(line)
+            tables = self._gather(line, user, ad, kept, buffers)
+            if not work(line, tables):
+                tables = self._gather(line, user, ad, kept, buffers)
+            self._scatter(line, user, ad, tables)
+        for index, keys, places in (
+            (self.user, chunk.user_keys, user),
+            (self.ad, chunk.ad_keys, ad),
+        ):
+            index.updates[places.at[places.new]] = 0
+            index.updates[places.at] += keys.count
+            index.touch(places.at, cycle)
+            if self.options.expire_after is not None:
+                for key in index.unseen_since(cycle - self.options.expire_after):
+                    index.remove(key)
+        self.cycle = cycle
+
+    def _enter(self, index: KeyIndex, keys: Keys, cycle: int, length: int) -> _Places:
+        at = index.find(keys)
+        old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
+        kept = None
+        if self.options.sums_kept != 1.0:
+            age = (cycle - index.seen[at[old]]).astype(np.float64)
+            kept = (self.options.sums_kept**age).astype(np.float32)[:, None, None]
+        at[new] = index.insert(keys.pairs[i] for i in new)
+        return _Places(at, old, new, new_vectors(self.options.model, keys, new, length), kept)
+
+    def _gather(
+        self, line: int, user: _Places, ad: _Places, kept: float, buffers: Buffers
+    ) -> Tables:
+        """The working set of a line, as `Model.gather` gives it."""
+        rows = self._rows[line]
+        tables = Tables(
+            self._gather_rows(rows.user, user, "user", self.shape.features, buffers),
+            self._gather_rows(rows.ad, ad, "ad", 0, buffers),
+            self._gather_mu(rows.user_mu, user, "user_mu", buffers),
+            self._gather_mu(rows.ad_mu, ad, "ad_mu", buffers),
+            rows.bias.copy(),
+        )
+        tables.bias[1] *= kept
+        return tables
+
+    def _gather_rows(
+        self, rows: NDArray[np.float32], side: _Places, name: str, scratch: int, buffers: Buffers
+    ) -> NDArray[np.float32]:
+        n, size = len(side.at), rows.shape[1] * rows.shape[2]
+        flat = buffers.take(name, (n + scratch) * size, FLOAT)
+        take_rows(rows.reshape(-1), side.at, size, flat)
+        made = flat.reshape(n + scratch, PARTS, -1)
+        made[n:] = 0.0
+        if len(side.new):
+            made[side.new] = 0.0
+            made[side.new, 0, : side.vectors.shape[1]] = side.vectors
+        if side.kept is not None:
+            made[side.old, 1:] *= side.kept
+        return flat
+
+    def _gather_mu(
+        self, mu: NDArray[np.float32], side: _Places, name: str, buffers: Buffers
+    ) -> NDArray[np.float32]:
+        out = buffers.take(name, len(side.at), FLOAT)
+        np.take(mu, side.at, out=out, mode="clip")
+        out[side.new] = self.options.mu0
+        return out
+
+    def _scatter(self, line: int, user: _Places, ad: _Places, trained: Tables) -> None:
+        rows = self._rows[line]
+        put_rows(rows.user.reshape(-1), user.at, PARTS * self.shape.user_padded, trained.user)
+        put_rows(rows.ad.reshape(-1), ad.at, PARTS * self.shape.ad_padded, trained.ad)
+        rows.user_mu[user.at], rows.ad_mu[ad.at] = trained.user_mu, trained.ad_mu
+        rows.bias[:] = trained.bias
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def _room(self) -> Tables:
+        """Rows of a line, all zero, as many as the index has room for."""
+        users, ads = len(self.user.seen), len(self.ad.seen)
+        return Tables(
+            np.zeros((users, PARTS, self.shape.user_padded), FLOAT),
+            np.zeros((ads, PARTS, self.shape.ad_padded), FLOAT),
+            np.zeros(users, FLOAT),
+            np.zeros(ads, FLOAT),
+            np.zeros(2),
+        )
+
+    def _fit(self, line: int) -> None:
+        """Make room for the rows that the index has gained."""
+        rows = self._rows[line]
+        if (len(rows.user_mu), len(rows.ad_mu)) != (len(self.user.seen), len(self.ad.seen)):
+            self.put(line, rows)
+
+
+def _index_of(side: KeyIndex) -> KeyIndex:
+    """The index of a model's side, without the rows."""
+    index = KeyIndex()
+    for name in (*KeyIndex.COLUMNS, "keys", "index", "free", "rows_of_cycle", "listed"):
+        setattr(index, name, copy.copy(getattr(side, name)))
+    return index
