@@ -1,11 +1,14 @@
 """What a source is: its config, the events of a cycle, and the stream that gives them."""
 
 import threading
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from orchestrator.sources.files.reading import Reading
 from orchestrator.validation.strict import Strict
@@ -25,6 +28,8 @@ class Events:
     table: pa.Table
     origin: str
     set_aside: Mapping[str, int] = field(default_factory=dict)
+    truth: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    """Each event's true click probability, where the source knows it: never for training."""
 
 
 class Source(Protocol):
@@ -40,7 +45,20 @@ class Source(Protocol):
         ...
 
 
-class SourceConfig(Strict):
+@runtime_checkable
+class Resumable(Protocol):
+    """A source that may find more events than there were when the run stopped."""
+
+    def resume(self, cycle: int, check: Callable[[Events], None]) -> None:
+        """The run resumes at this cycle: what was added since it stopped is in the stream now.
+
+        `check` raises if the events of the cycle before are not what was trained. It is called
+        first, unless nothing depends on them any more.
+        """
+        ...
+
+
+class SourceConfig(Strict, ABC):
     """One kind of source. Its subclass adds `kind`, a Literal with that text as its default."""
 
     own_features: ClassVar[FeatureSpec | None] = None
@@ -51,13 +69,28 @@ class SourceConfig(Strict):
     """Whether the source notes in the run folder which events were which cycle, and needs these
     notes to give a cycle again."""
 
+    @abstractmethod
     def open(self, spec: FeatureSpec, run_uri: str | None, stop: threading.Event | None) -> Source:
         """The stream. Import what is slow to load here, not at the top of config.py.
 
         `spec` is what `resolve_spec` gave. `run_uri` is the run's folder or URI, where the source
-        may write; None: it writes nothing. Setting `stop` ends any wait for more events.
+        may write; None: it writes nothing. Setting `stop` ends any wait for more events; where it
+        is set already, only past cycles will be asked for, and nothing must be written.
         """
-        raise NotImplementedError(f"{type(self).__name__}.open")
+
+    def cycles_at_end(self, run_uri: str) -> int | None:
+        """How many cycles the stream had when it ended, as noted in the run folder; None: it has
+        not ended, or nothing was noted."""
+        return None
+
+    def require_code(self) -> None:
+        """InputError where the source needs code of the user's own that may not run."""
+        return
+
+    @property
+    def events_of_a_cycle(self) -> int | None:
+        """About how many events a cycle has; None: the config does not say."""
+        return None
 
     @property
     def reading(self) -> Reading:

@@ -37,4 +37,9 @@ def _is_source(value: object, module: str) -> bool:
 SOURCES: dict[str, type[SourceConfig]] = discovered(orchestrator.sources)
 """The config class of each kind, by the text of its `kind`."""
 
-AnySource = Annotated[SerializeAsAny[SourceConfig], one_of(SOURCES, "kind")]
+MEANT = dict.fromkeys(("csv", "parquet", "jsonl", "json", "file"), "files") | dict.fromkeys(
+    ("sql", "sqlite", "postgres", "kafka", "own"), "python, or follow a folder of Parquet files"
+)
+"""What users may take for a kind, and what to write instead."""
+
+AnySource = Annotated[SerializeAsAny[SourceConfig], one_of(SOURCES, "kind", MEANT)]

@@ -154,6 +154,9 @@ class _LeasedStore:
         """Release the lease. Where its files cannot be deleted, it expires."""
         self._released.set()
         self._renewal.join(RELEASE_TIMEOUT_S)
+        if self._renewal.is_alive():
+            log.warning("%s: does not answer: the lease will expire", self.uri)
+            return
         try:
             if self._is_held():
                 for name in self._store.names(FOLDER):

@@ -95,10 +95,10 @@ def open_regular(target: Path, name: str) -> BinaryIO:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EMLINK):
             raise
-        raise CorruptError(f"{name}: corrupt: must be a regular file, but is none") from None
+        raise CorruptError(f"{name}: corrupt: must be a regular file") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise CorruptError(f"{name}: corrupt: must be a regular file, but is none")
+        raise CorruptError(f"{name}: corrupt: must be a regular file")
     return os.fdopen(handle, "rb")
 
 

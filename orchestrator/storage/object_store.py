@@ -1,5 +1,6 @@
 """A store on S3, GCS or any other file system of fsspec. Failed calls are retried."""
 
+import errno
 import io
 import logging
 import time
@@ -15,6 +16,8 @@ from orchestrator.storage.store import Store, require_same_bytes
 
 RETRY_FOR_S = 300.0
 """How long a call is retried on a store that has answered before."""
+PART_BYTES = 1 << 26
+"""How much of an object one call reads: an object of a stranger may be larger than memory."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 20.0
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -60,9 +63,8 @@ class ObjectStore:
             require_same_bytes(self, path, data)
 
     def open(self, path: str) -> BinaryIO:
-        """Read the whole object, so that a failed read can be retried."""
-        data = self._with_retries(path, "read", lambda: self.fs.cat_file(f"{self.root}/{path}"))
-        return io.BytesIO(data)
+        """Read the first part of an object now, and the others when they are needed."""
+        return io.BufferedReader(_Parts(lambda start: self._read_part(path, start)))
 
     def names(self, folder: str) -> list[str]:
         """The names of the objects in a folder."""
@@ -82,6 +84,21 @@ class ObjectStore:
 
     def delete_temporary(self, folder: str, prefix: str = "") -> None:
         """An object appears complete or not at all: there is nothing to delete."""
+
+    def _read_part(self, path: str, start: int) -> bytes:
+        """At most PART_BYTES of an object; none at its end. A failed read can be retried."""
+
+        def read_part() -> bytes:
+            where = f"{self.root}/{path}"
+            try:
+                part: bytes = self.fs.cat_file(where, start=start, end=start + PART_BYTES)
+            except (OSError, RuntimeError) as error:
+                if not _is_beyond_end(error):
+                    raise
+                return b""
+            return part
+
+        return self._with_retries(path, "read", read_part)
 
     def _with_retries(self, path: str, what: str, call: Callable[[], T]) -> T:
         """Call, and retry errors that may pass; InputError if they do not.
@@ -107,6 +124,34 @@ class ObjectStore:
             else:
                 self._has_answered = True
                 return answer
+
+
+class _Parts(io.RawIOBase):
+    """An object as a file."""
+
+    def __init__(self, read_part: Callable[[int], bytes]) -> None:
+        self._read_part = read_part
+        self._part = io.BytesIO(read_part(0))
+        self._end = self._size = len(self._part.getbuffer())
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer, or a part of it; 0 at the end of the object."""
+        count = self._part.readinto(buffer)
+        if count or self._size < PART_BYTES:
+            return count
+        self._part = io.BytesIO(self._read_part(self._end))
+        self._size = len(self._part.getbuffer())
+        self._end += self._size
+        return self._part.readinto(buffer)
+
+
+def _is_beyond_end(error: Exception) -> bool:
+    """Whether the answer is a 416: no byte of the object is in the range. S3 and Google differ."""
+    return getattr(error, "errno", None) == errno.EINVAL or "satisfiable" in str(error)
 
 
 def _already_exists(error: OSError) -> bool:

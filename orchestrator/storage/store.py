@@ -1,6 +1,7 @@
 """The interface of a run folder: files that are written once and never changed."""
 
 import hashlib
+import io
 from typing import BinaryIO, Protocol
 
 from divergence.errors import InputError
@@ -53,11 +54,13 @@ class Store(Protocol):
 
 def read(store: Store, path: str, limit: int = MAX_BYTES) -> bytes:
     """Read a file; CorruptError if it has more than `limit` bytes."""
-    with store.open(path) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
+    data = io.BytesIO()
+    with store.open(path) as file:  # `limit` may be a stranger's: take no memory for it in advance
+        while block := file.read(min(BLOCK_BYTES, limit + 1 - data.tell())):
+            data.write(block)
+    if data.tell() > limit:
         raise CorruptError(f"{path}: corrupt: must have at most {limit} bytes, but has more")
-    return data
+    return data.getvalue()
 
 
 def sha256_of(store: Store, path: str, size: int) -> str:

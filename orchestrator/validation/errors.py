@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from itertools import islice
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError, WrapValidator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
@@ -15,6 +16,9 @@ Path = tuple[str | int, ...]
 Mistake = tuple[Path, str]
 MAX_SHOWN = 60
 """The longest value, in characters, that a message shows in full."""
+MAX_READ = 1024
+"""How many characters of a value are searched for credentials."""
+_ENCODER = json.JSONEncoder(default=str, ensure_ascii=False)
 
 
 def read_as(model: type[M], data: object) -> M:
@@ -31,8 +35,13 @@ def read_as(model: type[M], data: object) -> M:
         ) from None
 
 
-def one_of(models: Mapping[str, type[BaseModel]], key: str) -> WrapValidator:
-    """Validate a union by the name at `key`. A plain string is short for `{key: string}`."""
+def one_of(
+    models: Mapping[str, type[BaseModel]], key: str, meant: Mapping[str, str] | None = None
+) -> WrapValidator:
+    """Validate a union by the name at `key`. A plain string is short for `{key: string}`.
+
+    `meant` has other names that users may try, and what to write instead.
+    """
 
     def validate(data: object) -> object:
         names = ", ".join(models)
@@ -46,7 +55,9 @@ def one_of(models: Mapping[str, type[BaseModel]], key: str) -> WrapValidator:
             raise mistake(f"needs {key!r}, one of {names}")
         name = data[key]
         if not isinstance(name, str) or name not in models:
-            raise mistake(f"{key!r} must be one of {names}{did_you_mean(name, models)}", name)
+            hint = (meant or {}).get(str(name).casefold())
+            hint = f" (write {hint})" if hint else did_you_mean(name, models)
+            raise mistake(f"{key!r} must be one of {names}{hint}", name)
         return read_as(models[name], data)
 
     return validate_with(validate)
@@ -83,12 +94,19 @@ def dotted(path: Path) -> str:
 
 
 def short(value: object) -> str:
-    """A value for an error message: at most 60 characters, and no credentials of a URI."""
+    """A value for an error message: at most 60 characters, and no credentials of a URI.
+
+    It encodes no more of a value than it shows: serving calls it for what strangers send.
+    """
     try:
-        text = json.dumps(value, default=str, ensure_ascii=False)
+        parts = list(islice(_ENCODER.iterencode(value), MAX_SHOWN + 1))
     except (ValueError, RecursionError):  # an integer of thousands of digits; nested too deeply
-        text = f"a {type(value).__name__} that is too large to show"
-    return cut(redact(text))
+        return f"a {type(value).__name__} that is too large to show"
+    text, more = "".join(parts), "..." if len(parts) > MAX_SHOWN else ""
+    if len(text) <= MAX_READ:
+        return cut(redact(text) + more)
+    text, uri, _ = text[:MAX_READ].partition("://")  # its password may end beyond what is read
+    return cut(text + uri + "...")
 
 
 def cut(text: str) -> str:
@@ -103,8 +121,9 @@ def printable(line: str) -> str:
 
 def did_you_mean(name: object, names: Mapping[str, object]) -> str:
     """' (did you mean x?)' if a name is similar, else an empty string."""
-    close = get_close_matches(str(name), names, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    folded = {known.casefold(): known for known in names}
+    close = get_close_matches(cut(str(name)).casefold(), folded, n=1)
+    return f" (did you mean {folded[close[0]]}?)" if close else ""
 
 
 def _is_side_effect(details: ErrorDetails) -> bool:
@@ -121,7 +140,8 @@ def _reworded(model: type[BaseModel], details: ErrorDetails) -> InitErrorDetails
     elif kind == "extra_forbidden":
         keys = _keys_at(model, path[:-1])
         allowed = f"; allowed: {', '.join(keys)}" if keys else ""
-        error = mistake(f"unknown key{did_you_mean(path[-1], keys)}{allowed}")
+        hint = did_you_mean(path[-1], keys) or _misplaced(model, path)
+        error = mistake(f"unknown key{hint}{allowed}")
     elif kind == "too_short":
         error = mistake("must have at least one entry, but is empty")
     elif kind == "value_error":
@@ -135,21 +155,33 @@ def _reworded(model: type[BaseModel], details: ErrorDetails) -> InitErrorDetails
     return InitErrorDetails(type=error, loc=path, input=value)
 
 
+def _misplaced(model: type[BaseModel], path: Path) -> str:
+    """' (it belongs beside x)' if a key above `path` may have this name, else an empty string."""
+    for depth in range(len(path) - 2, -1, -1):
+        if path[-1] in _keys_at(model, path[:depth]):
+            return f" (it belongs beside {path[depth]})"
+    return ""
+
+
 def _keys_at(model: type[BaseModel], path: Path) -> Mapping[str, object]:
-    """The keys that are allowed at `path`, through plain fields and lists.
+    """The keys that are allowed at `path`, through plain fields, lists and mappings.
 
     Empty inside a union that does not use `one_of`: it is unknown which member was meant.
     """
     inner: Any = model
     for step in path:
-        if isinstance(step, str):
+        if get_origin(inner) is dict:
+            inner = _item(get_args(inner)[1])
+        elif isinstance(step, str):
             field = inner.model_fields.get(step) if _is_model(inner) else None
             inner = _item(field.annotation) if field else None
     return inner.model_fields if _is_model(inner) else {}
 
 
 def _item(annotation: Any) -> Any:
-    """The item type X of `X | None`, `tuple[X, ...]` and `dict[str, X]`."""
+    """The item type X of `X | None` and `tuple[X, ...]`; a mapping as it is."""
+    if get_origin(annotation) is dict:
+        return annotation
     inner = [arg for arg in get_args(annotation) if arg not in (type(None), Ellipsis)]
     return _item(inner[-1]) if inner else annotation
 

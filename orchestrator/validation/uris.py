@@ -13,8 +13,8 @@ REMEDY = "pass credentials to the file system in its environment variables"
 NAME_IS_ADDRESS = {"abfs", "abfss", "hdfs", "sftp", "smb", "ssh", "wasb", "wasbs", "webhdfs"}
 """In URIs of these kinds, a name before @ (a container, an account) is part of the address."""
 _USER = re.compile(
-    r"://(?:(?P<password>[^\s/?#:]{0,4096}:(?!:)[^@\n]{0,4096}@(?:[^\s'\"]{0,4096}@)?)"
-    r"|[^\s/?#@]{0,4096}@)"
+    r"://(?:(?P<password>[^\n/?#:]{0,4096}+:(?!:)[^@\n]{0,4096}+@(?:[^\s'\"]{0,4096}@)?)"
+    r"|[^\s/?#@]{0,4096}+@)"
 )
 _REST = re.compile(r"://[^\s'\"]*")
 _QUERY = re.compile(r"[?#][^/?#]*=")  # of object stores, where a ? alone is a wildcard

@@ -71,15 +71,24 @@ def parse(text: str, name: str) -> Document:
         node = loader.get_single_node()
         data = None if node is None else reader.read(node, ())
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark, problem = _problem(error)
         place = name if mark is None else f"{name}:{mark.line + 1}"
-        problem = str(error.problem or error.context)
         if SECRET in text or SECRET in name:  # a password may look like a tag or an alias
             problem = re.sub("'[^']*'", "'…'", problem)
         raise InputError(f"{place}: not YAML: {problem}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # "\U00110000" is no character
         raise InputError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
     return Document(data, reader.places)
+
+
+def _problem(error: yaml.MarkedYAMLError) -> tuple[yaml.Mark | None, str]:
+    """What is wrong, and where: an open quote where it opens, not at the end of the file."""
+    mark, problem = error.problem_mark or error.context_mark, str(error.problem or error.context)
+    if error.context == "while scanning a quoted scalar" and "end of stream" in problem:
+        return error.context_mark, "a quote opens here and never closes"
+    if "'\\t'" in problem:
+        problem = "a tab cannot indent: use spaces"
+    return mark, problem
 
 
 def dump(data: object) -> str:

@@ -54,10 +54,11 @@ def _feature(feature: FeatureSummary, events: int) -> Iterator[Panel]:
         f"{feature.cardinality:,} values{several}, {missing:.2%} missing",
         [("distinct values", EVENTS, [cycle.values for cycle in feature.cycles])],
     )
-    later = feature.cycles[1:]  # in the first cycle every value is new
-    new, vanished = [cycle.new for cycle in later], [cycle.vanished for cycle in later]
+    later, none = feature.cycles[1:], float("nan")  # in the first cycle every value is new
+    new = [none, *(cycle.new for cycle in later)]
+    vanished = [none, *(cycle.vanished for cycle in later)]
     changes = [("new values", NEW, new), ("vanished values", VANISHED, vanished)]
-    yield _curves("", changes, first=1)
+    yield _curves("", changes)
     yield _bars(
         "most frequent values: share of events, and CTR",
         [(v.value, v.share, f"{v.share:.1%} · CTR {v.ctr:.2%}") for v in feature.top],
@@ -69,16 +70,15 @@ def _curves(
     title: str,
     curves: Sequence[tuple[str, Tone, Sequence[float]]],
     unit: Literal["%", "count"] = "count",
-    first: int = 0,
 ) -> Panel:
     """Series over the cycles, from zero up; above several, room for a legend."""
-    cycles = first + numbers(range(len(curves[0][2])))
+    cycles = numbers(range(len(curves[0][2])))
     lines = tuple(
         Line(name, tone, cycles, numbers(y), dots=unit == "%") for name, tone, y in curves
     )
     label, headroom = (lines[0].name, 1.1) if len(lines) == 1 else ("", 1.45)
     high = max([v for line in lines for v in line.y if v == v], default=0.0) or 1.0
-    x = Axis("cycle", first - 0.5, first + max(len(cycles), 1) - 0.5, unit="cycle")
+    x = Axis("cycle", -0.5, max(len(cycles), 1) - 0.5, unit="cycle")
     return Panel(title, x, Axis(label, 0.0, high * headroom, unit=unit), lines)
 
 

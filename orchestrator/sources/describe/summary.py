@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from orchestrator.sources.describe.predictability import Predictability, Reference
 from orchestrator.sources.protocol import Events, Source
 from trainer.events import column, ragged
 from trainer.features import Feature, FeatureSpec
@@ -68,6 +69,7 @@ class Description:
 
     cycles: tuple[CycleSummary, ...]
     features: tuple[FeatureSummary, ...]
+    predictability: Predictability
     ended: bool
 
     @property
@@ -137,6 +139,7 @@ class ValueCounts:
 def describe(source: Source, cycles: int) -> Description:
     """Describe the first cycles of a source."""
     counts = [ValueCounts(feature, side) for feature, side in _sides(source.spec)]
+    reference = Reference(source.spec)
     summaries: list[CycleSummary] = []
     ended = False
     while len(summaries) < cycles and not ended:
@@ -147,8 +150,10 @@ def describe(source: Source, cycles: int) -> Description:
             clicks = _clicks(events, source.spec)
             for count in counts:
                 count.add(events.table, clicks)
+            reference.add(events)
     total = sum(summary.events for summary in summaries)
-    return Description(tuple(summaries), tuple(t.summary(total) for t in counts), ended)
+    features = tuple(count.summary(total) for count in counts)
+    return Description(tuple(summaries), features, reference.result(), ended)
 
 
 def _sides(spec: FeatureSpec) -> Iterator[tuple[Feature, str]]:

@@ -9,16 +9,18 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.sources.describe.predictability import predictability_line
 from orchestrator.sources.describe.summary import CycleSummary, Description, FeatureSummary
 
 SHOWN_CYCLES = 12
 
 
 def as_tables(described: Description) -> Group:
-    """A headline, a table of cycles and a table of features."""
+    """A headline, the predictability, a table of cycles and a table of features."""
     parts: list[Any] = [Text(headline(described))]
     for reason, rows in described.set_aside.items():
         parts.append(Text(f"  set aside: {rows:,} of {reason}", style="red"))
+    parts.append(Text(predictability_line(described.predictability)))
     parts += [_cycles(described.cycles), _features(described)]
     return Group(*parts)
 

@@ -1,34 +1,47 @@
 """Builds one cycle's events from its rows and sets the broken ones aside."""
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from divergence.errors import InputError, one_line
-from orchestrator.sources.files.decoder import Decoder
-from orchestrator.sources.files.files import File, file_system, options_for
+from orchestrator.sources.files.files import File, file_system, is_local, options_for
+from orchestrator.sources.files.label_hints import meant, no_clicks, wrong_label
+from orchestrator.sources.files.mapping import Mapped, check_rules
+from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block
 from orchestrator.sources.files.times import UTC
 from orchestrator.sources.protocol import Events
-from trainer.events import check_events
+from orchestrator.storage.output import Output
+from trainer.events import check_events, column
 from trainer.features import FeatureSpec
 
+log = logging.getLogger(__name__)
+ENOUGH = 10_000
+"""A stream that can be trained on has both clicks and others among this many events."""
 AT = "part and row"  # added to the rows before the checks, to find their lines afterwards
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one block that belong to a cycle, by position and in order."""
+    """Rows of one block that belong to a cycle, by position and in order; None: all of them."""
 
     file: File
     block: Block
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64] | None = None
+
+    @property
+    def total(self) -> int:
+        """How many rows."""
+        return self.block.rows if self.rows is None else len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +53,43 @@ class BrokenRow:
     reason: str
 
 
+class Decodes(Protocol):
+    """What gives the rows of blocks: the decoder of files, or a table that is there already."""
+
+    @property
+    def reading(self) -> Reading:
+        """How rows are read."""
+        ...
+
+    @property
+    def spec(self) -> FeatureSpec:
+        """The features."""
+        ...
+
+    def decode(self, file: File, block: Block) -> Mapped:
+        """A block's rows in the features' columns."""
+        ...
+
+    def raw(self, file: File, block: Block, rows: Sequence[int]) -> list[tuple[int, str]]:
+        """The line numbers and contents of these rows of a block."""
+        ...
+
+    def label_values(self, file: File, block: Block) -> tuple[str, list[str]]:
+        """The column that the label is read from, and its values in a block."""
+        ...
+
+
 class Chunks:
     """Joins parts into one chunk per call: the same chunk from the same parts."""
 
-    def __init__(self, decoder: Decoder, path: str, run_uri: str | None) -> None:
+    def __init__(self, decoder: Decodes, path: str, run_uri: str | None) -> None:
         """`path` is the source's: a quarantine on the same store has the same options."""
         reading = decoder.reading
         self._decoder = decoder
         self._spec = decoder.spec
         self._max_broken_share = reading.max_broken_share
-        self._quarantine = reading.quarantine or (run_uri and f"{run_uri}/quarantine")
+        self._quarantine = reading.quarantine or run_uri
+        self._folder = "" if reading.quarantine else "quarantine/"
         self._options = options_for(self._quarantine or "", path, reading.storage_options)
 
     def events(self, cycle: int, parts: Sequence[Part], origin: str) -> Events:
@@ -71,12 +111,27 @@ class Chunks:
             broken.append(BrokenRow(at >> 32, at & 0xFFFFFFFF, reason))
         if broken:
             self._set_aside(cycle, parts, broken)
+        if cycle == 0:
+            check_rules(self._decoder.reading, self._spec)
+            self._check_click_rule(parts, checked.table)
         counts = dict(sorted(Counter(row.reason for row in broken).items()))
         return Events(cycle, checked.table, origin, counts)
 
+    def _check_click_rule(self, parts: Sequence[Part], table: pa.Table) -> None:
+        """A click rule that divides nothing is a mistake, unless there are few events yet."""
+        click, clicks = self._decoder.reading.click, column(table, self._spec.label)
+        rate = pc.mean(clicks).as_py()
+        if click is None or rate not in (0.0, 1.0):
+            return
+        _, values = self._decoder.label_values(parts[0].file, parts[0].block)
+        text = no_clicks(click, values, all_clicks=rate == 1.0)
+        if len(clicks) >= ENOUGH or meant(click, values):
+            raise InputError(f"{parts[0].file.name}: {text}")
+        log.warning("%s: %s", parts[0].file.name, text)
+
     def _taken(self, number: int, part: Part) -> tuple[pa.Table, list[BrokenRow]]:
         decoded = self._decoder.decode(part.file, part.block)
-        rows = part.rows
+        rows = np.arange(len(decoded.table)) if part.rows is None else part.rows
         broken = []
         if decoded.broken:
             bad = np.isin(rows, np.fromiter(decoded.broken, np.int64))
@@ -90,14 +145,15 @@ class Chunks:
 
     def _set_aside(self, cycle: int, parts: Sequence[Part], broken: Sequence[BrokenRow]) -> None:
         ordered = sorted(broken, key=lambda row: (row.part, row.row))
-        total = sum(len(part.rows) for part in parts)
+        total = sum(part.total for part in parts)
         too_many = len(broken) > self._max_broken_share * total
         kept_at = None
         if self._quarantine is not None:
-            kept_at = f"{self._quarantine}/cycle-{cycle:06d}.jsonl"
-            entries = self._entries(cycle, parts, ordered)
-            write_lines(kept_at, entries, self._options)
+            name = f"{self._folder}cycle-{cycle:06d}.jsonl"
+            kept_at = f"{self._quarantine}/{name}"
+            write_lines(self._quarantine, name, self._entries(cycle, parts, ordered), self._options)
         if too_many:
+            self._check_label(parts, broken)
             first = next(self._entries(cycle, parts, ordered[:1]))
             raise InputError(
                 f"cycle {cycle}: {len(broken)} of {total} rows are broken, more than "
@@ -105,6 +161,16 @@ class Chunks:
                 f"{first['file']} line {first['line']}: {first['reason']}: {first['raw'][:80]!r}"
                 + (f"; all of them: {kept_at}" if kept_at else "")
             )
+
+    def _check_label(self, parts: Sequence[Part], broken: Sequence[BrokenRow]) -> None:
+        """Raise if the label's column is to blame for most broken rows."""
+        label = self._spec.label
+        faults = (f"{label} is not a number", f"{label} is not 0 or 1")
+        blamed = [row.part for row in broken if row.reason in faults]
+        if self._decoder.reading.click is None and len(blamed) > len(broken) / 2:
+            part = parts[blamed[0]]
+            name, values = self._decoder.label_values(part.file, part.block)
+            raise InputError(f"{part.file.name}: {wrong_label(name, values)}")
 
     def _entries(
         self, cycle: int, parts: Sequence[Part], broken: Iterable[BrokenRow]
@@ -126,16 +192,23 @@ class Chunks:
 
 
 def write_lines(
-    path: str, entries: Iterable[Mapping[str, Any]], options: Mapping[str, Any]
+    folder: str, path: str, entries: Iterable[Mapping[str, Any]], options: Mapping[str, Any]
 ) -> None:
-    """Write a JSON-lines file in one call, replacing that of an earlier attempt at the cycle."""
+    """Write a JSON-lines file in one call, replacing that of an earlier attempt at the cycle.
+
+    `path` stays inside the folder, whatever its symbolic links say.
+    """
     text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
-    fs, inner = file_system(path, options)
+    fs, root = file_system(folder, options)
     try:
-        fs.makedirs(fs._parent(inner), exist_ok=True)
-        fs.pipe_file(inner, text.encode())
+        if is_local(fs):
+            Output(root).put(path, text.encode())
+        else:
+            target = f"{root.rstrip('/')}/{path}"
+            fs.makedirs(fs._parent(target), exist_ok=True)
+            fs.pipe_file(target, text.encode())
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {one_line(error)}") from error
+        raise InputError(f"{folder}/{path} cannot be written: {one_line(error)}") from error
 
 
 def one_table(tables: Sequence[pa.Table], spec: FeatureSpec) -> pa.Table:

@@ -1,7 +1,8 @@
 """The source `files`: files that are already there, cut into cycles."""
 
 import threading
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -33,6 +34,8 @@ class Cut(Strict):
 class FilesConfig(Reading, SourceConfig):
     """A set of files that is already there, cut into cycles."""
 
+    records_cycles: ClassVar[bool] = True
+
     kind: Literal["files"] = "files"
     path: Name | Annotated[Items[Name], Field(min_length=1)]
     """File, folder, glob or fsspec URI, or several."""
@@ -42,7 +45,29 @@ class FilesConfig(Reading, SourceConfig):
         """The files as a stream; broken rows go to `quarantine`, else to `run_uri`/quarantine."""
         from orchestrator.sources.files.source import FileSource
 
-        return FileSource(self, spec, run_uri)
+        read_only = stop is not None and stop.is_set()
+        return FileSource(self, spec, run_uri, read_only=read_only)
+
+    def cycles_at_end(self, run_uri: str) -> int | None:
+        """Known once all listed files were read."""
+        from orchestrator.sources.files.listings import Listings
+
+        listings = Listings(run_uri, self.options_for(run_uri)).read()
+        if not listings or listings[-1].cycles is None:
+            return None
+        return listings[-1].first_cycle + listings[-1].cycles
+
+    def options_for(self, run_uri: str) -> Mapping[str, Any]:
+        """The storage options, if the run folder is on the store of the files."""
+        from orchestrator.sources.files.files import options_for
+
+        first = self.path if isinstance(self.path, str) else self.path[0]
+        return options_for(run_uri, first, self.storage_options)
+
+    @property
+    def events_of_a_cycle(self) -> int | None:
+        """Known where cycles are cut by events."""
+        return self.cut.events
 
     @property
     def reading(self) -> Reading:

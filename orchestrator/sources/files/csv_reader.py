@@ -10,19 +10,24 @@ import pyarrow.csv
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import BOM, ENCODING, MAX_LINE_BYTES, Lines, row_lines
+from orchestrator.sources.files.lines import BOM, ENCODING, MAX_LINE_BYTES, TextFile
 from orchestrator.sources.files.reading import Csv
+from orchestrator.sources.files.records import TextRows, csv_records
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 csv.field_size_limit(MAX_LINE_BYTES)  # Arrow, which reads most lines, has no limit
 FIELDS, QUOTES = "wrong number of fields", "broken quotes"
 
 
+OTHERS = (";", "\t", "|")
+"""What separates fields in files that are called CSV but are not separated by commas."""
+
+
 class CsvReader:
     """One open CSV file."""
 
     def __init__(self, file: File, dialect: Csv) -> None:
-        self._lines = Lines(file)
+        self._lines = TextFile(file, self._split)
         self._dialect = dialect
         self._delimiter = dialect.delimiter or ("\t" if file.suffix == ".tsv" else ",")
         self._start, self._names = 0, dialect.columns
@@ -43,13 +48,13 @@ class CsvReader:
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns as texts; lines that cannot be split into fields are broken."""
-        data = self._text(block)
+        joined = self._lines.records(block).joined
         try:
-            table = self._parse(data, columns)
+            table = self._parse(self._text(block), columns, joined=joined)
         except pa.ArrowInvalid:
-            return self._read_line_by_line(data, columns)
-        if len(table) != block.rows:  # a quoted line break counts as two broken lines
-            return self._read_line_by_line(data, columns)
+            return self._read_row_by_row(block, columns)
+        if len(table) != block.rows:  # quotes that are not closed
+            return self._read_row_by_row(block, columns)
         return Rows(table)
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
@@ -67,24 +72,49 @@ class CsvReader:
         names = self._fields(text) if text else None
         if names is None:
             raise InputError(f"{self._lines.file.name} has no header line; set source.csv.columns")
+        other = next((sign for sign in OTHERS if sign in names[0]), None)
+        if len(names) == 1 and self._dialect.delimiter is None and other is not None:
+            raise InputError(
+                f"{self._lines.file.name} has one column {names[0][:40]!r}: set "
+                f"source.csv.delimiter, probably to {other!r}"
+            )
         return tuple(names)
+
+    def _split(self, data: bytes) -> TextRows:
+        return csv_records(data, self._dialect.quote, self._fits)
+
+    def _fits(self, row: bytes) -> bool:
+        return self._fault(self._as_utf8(row.removeprefix(BOM))) is None
 
     def _text(self, block: Block) -> bytes:
         data = self._lines.read(block)
-        if block.start == 0:
-            data = data.removeprefix(BOM)
-        if self._dialect.encoding == "latin-1":
-            return data.decode("latin-1").encode()
-        return data
+        return self._as_utf8(data.removeprefix(BOM) if block.start == 0 else data)
 
-    def _parse(self, data: bytes, columns: Sequence[str], together: int = 1 << 20) -> pa.Table:
-        """The columns; Arrow parses so many bytes at a time, and needs complete lines in them."""
+    def _as_utf8(self, data: bytes) -> bytes:
+        return data.decode("latin-1").encode() if self._dialect.encoding == "latin-1" else data
+
+    def _parse(
+        self,
+        data: bytes,
+        columns: Sequence[str],
+        *,
+        together: int = 1 << 20,
+        joined: bool = False,
+    ) -> pa.Table:
+        """The columns. Arrow parses the bytes in blocks, and every block must hold complete rows.
+
+        `joined`: a row may have several lines.
+        """
         if not data or data.isspace():
             return pa.table({name: pa.array([], pa.string()) for name in columns})
         return pa.csv.read_csv(
             pa.BufferReader(data),
             pa.csv.ReadOptions(column_names=list(self.columns()), block_size=together),
-            pa.csv.ParseOptions(delimiter=self._delimiter, quote_char=self._dialect.quote or False),
+            pa.csv.ParseOptions(
+                delimiter=self._delimiter,
+                quote_char=self._dialect.quote or False,
+                newlines_in_values=joined,
+            ),
             pa.csv.ConvertOptions(
                 include_columns=list(columns),
                 column_types=dict.fromkeys(columns, pa.string()),
@@ -92,24 +122,27 @@ class CsvReader:
             ),
         )
 
-    def _read_line_by_line(self, data: bytes, columns: Sequence[str]) -> Rows:
-        """Find the broken lines and parse the others: slower, only for blocks that fail."""
-        lines = data.split(b"\n")
-        lines = [lines[n] for n in row_lines(data)]
-        broken = {n: fault for n, line in enumerate(lines) if (fault := self._fault(line))}
-        good = [n for n in range(len(lines)) if n not in broken]
-        text = b"\n".join(lines[n] for n in good) + b"\n"
+    def _read_row_by_row(self, block: Block, columns: Sequence[str]) -> Rows:
+        """Find the broken rows and parse the others: slower, only for blocks that fail."""
+        data, at = self._lines.read(block), self._lines.records(block)
+        spans = zip(at.starts, at.stops, strict=True)
+        rows = [self._as_utf8(data[start:stop]) for start, stop in spans]
+        if rows and block.start == 0:
+            rows[0] = rows[0].removeprefix(BOM)
+        broken = {n: fault for n, row in enumerate(rows) if (fault := self._fault(row))}
+        good = [n for n in range(len(rows)) if n not in broken]
+        text = b"\n".join(rows[n] for n in good) + b"\n"
         try:
-            table = self._parse(text, columns, together=len(text))
+            table = self._parse(text, columns, together=len(text), joined=at.joined)
         except pa.ArrowInvalid as error:
             raise InputError(f"{self._lines.file.name}: {one_line(error)}") from error
         if len(table) != len(good):
             raise InputError(f"{self._lines.file.name} cannot be split into rows at its line ends")
-        return Rows(aligned(table, np.asarray(good, dtype=np.int64), len(lines)), broken)
+        return Rows(aligned(table, np.asarray(good, dtype=np.int64), len(rows)), broken)
 
-    def _fault(self, line: bytes) -> str | None:
+    def _fault(self, row: bytes) -> str | None:
         try:
-            fields = self._fields(line.rstrip(b"\r").decode())
+            fields = self._fields(row.rstrip(b"\r").decode())
         except UnicodeDecodeError:
             return ENCODING
         if fields is None:

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from divergence.errors import InputError, one_line
+from orchestrator.sources.files.columns import plain
 from orchestrator.sources.files.csv_reader import CsvReader
 from orchestrator.sources.files.files import File, format_of
 from orchestrator.sources.files.jsonl_reader import JsonlReader
+from orchestrator.sources.files.label_hints import frequent
 from orchestrator.sources.files.mapping import (
     Mapped,
     columns_in_file,
@@ -39,6 +41,7 @@ class Decoder:
         self._readers: OrderedDict[File, tuple[Reader, list[str]]] = OrderedDict()
         self._decoded: OrderedDict[tuple[File, int], Mapped] = OrderedDict()
         self._zoned: dict[bool, str] = {}
+        self._times_seen = False
 
     def blocks(self, file: File) -> Iterator[Block]:
         """The blocks of a file, in order."""
@@ -51,7 +54,7 @@ class Decoder:
             reader, columns = self._reader(file)
             with _errors_of(file):
                 found = mapped(reader.read(block, columns), self.reading, self.spec)
-            self._check_zone(file, found.zoned)
+            self._check_times(file, found.zoned, found.unit_hint)
             self._decoded[key] = found
             self._evict()
         self._decoded.move_to_end(key)
@@ -67,6 +70,15 @@ class Decoder:
         """The line numbers and contents of these rows of a block."""
         return self._reader(file)[0].raw(block, rows)
 
+    def label_values(self, file: File, block: Block) -> tuple[str, list[str]]:
+        """The column of a file that the label is read from, and its values in a block."""
+        name, (reader, columns) = self._wanted[self.spec.label], self._reader(file)
+        if name not in columns:
+            return name, []
+        with _errors_of(file):
+            rows = reader.read(block, [name])
+        return name, frequent(plain(column(rows.table, name)))
+
     def _times(self, file: File, block: Block) -> pa.Array:
         """Times that span those of a block, found in the cheapest way."""
         assert self.spec.timestamp is not None, "only a stream with times is cut by them"
@@ -78,7 +90,7 @@ class Decoder:
                 if self._cached_bytes() < CACHE_BYTES // 2:  # decodes a small stream only once
                     return column(self.decode(file, block).table, self.spec.timestamp)
                 found = event_times(reader.read(block, [name]), self.reading, self.spec)
-        self._check_zone(file, found.zoned)
+        self._check_times(file, found.zoned, found.unit_hint)
         return found.values
 
     def _read_as_times(self, name: str, values: pa.Array) -> Times:
@@ -94,14 +106,17 @@ class Decoder:
             columns = list(dict.fromkeys(self._wanted.values()))
             if there:  # else a file without a readable row: all columns are null
                 with _errors_of(file):
-                    columns = present_columns(self._wanted, there, self.reading)
+                    columns = present_columns(self._wanted, there, self.reading, self.spec)
             self._readers[file] = (reader, columns)
             while len(self._readers) > OPEN_FILES:
                 self._readers.popitem(last=False)
         self._readers.move_to_end(file)
         return self._readers[file]
 
-    def _check_zone(self, file: File, zoned: bool | None) -> None:
+    def _check_times(self, file: File, zoned: bool | None, unit_hint: str | None) -> None:
+        if unit_hint is not None and not self._times_seen:
+            raise InputError(f"{file.name}: {unit_hint}")
+        self._times_seen = True
         if zoned is not None:
             self._zoned.setdefault(zoned, file.name)
         if len(self._zoned) == 2:

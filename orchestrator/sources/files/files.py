@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
 import fsspec
@@ -30,12 +30,17 @@ EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as listed: `name` is for people, `path` for its file system."""
+    """A file as listed: `name` is for people, `path` for its file system.
+
+    Rows are read from byte `start` up to `stop`: a text file may grow between two starts of a run.
+    """
 
     fs: fsspec.AbstractFileSystem
     path: str
     name: str
     size: int
+    start: int = 0
+    stop: int | None = None
 
     def open(self) -> IO[bytes]:
         """The file's bytes, decompressed; the object can seek."""
@@ -128,7 +133,8 @@ def _files_of(path: str, options: Mapping[str, Any]) -> tuple[File, ...]:
         else:
             files = (_file(fs, fs.info(inner), path),)
     if not files:
-        raise InputError(f"source.path {path!r} contains no files")
+        here = "" if "://" in path or Path(path).is_absolute() else f" in {Path.cwd()}"
+        raise InputError(f"source.path {path!r} contains no files{here}")
     return files
 
 

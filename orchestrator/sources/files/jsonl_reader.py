@@ -14,13 +14,15 @@ import pyarrow as pa
 import pyarrow.json
 
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import BOM, ENCODING, Lines, row_lines
+from orchestrator.sources.files.lines import BOM, ENCODING, TextFile
+from orchestrator.sources.files.records import line_records
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 BROKEN, DEEP = "not a JSON object", "nested too deeply"
 MAX_DEPTH = 100
 SAMPLE = 100
 NOT_OPENING = bytes(set(range(256)) - set(b"[{\n"))
+NULL = re.compile(rb"\n[ \t\r]*+n")
 MANY_OPENING = re.compile(rb"[^\n]{%d}" % (MAX_DEPTH + 1))
 TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -30,7 +32,7 @@ class JsonlReader:
     """One open JSON-lines file."""
 
     def __init__(self, file: File) -> None:
-        self._lines = Lines(file)
+        self._lines = TextFile(file)
 
     def blocks(self) -> Iterator[Block]:
         """Blocks of lines."""
@@ -80,11 +82,16 @@ class JsonlReader:
 
 def _row_lines(data: bytes) -> list[bytes]:
     lines = data.split(b"\n")
-    return [lines[n] for n in row_lines(data)]
+    return [lines[n] for n in line_records(data).lines]
 
 
 def _is_safe(data: bytes) -> bool:
-    """Whether all of these lines are UTF-8, and none is nested too deeply."""
+    """Whether all of these lines are UTF-8, and none is nested too deeply or null.
+
+    pyarrow crashes on a null before the first object of what it reads at a time.
+    """
+    if data.lstrip()[:1] == b"n" or NULL.search(data):
+        return False
     try:
         _ = data.isascii() or data.decode()
     except UnicodeDecodeError:

@@ -1,12 +1,11 @@
 """Text files as blocks of complete lines, plain or compressed, without loading the file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO
-
-import numpy as np
 
 from divergence.errors import InputError
 from orchestrator.sources.files.files import File, file_errors
+from orchestrator.sources.files.records import TextRows, line_records
 from orchestrator.sources.files.rows import Block
 
 BLOCK_BYTES = 8 << 20
@@ -15,13 +14,16 @@ LINE_BYTES, MAX_LINE_BYTES = 64 << 10, 64 << 20
 ENCODING = "not UTF-8 text"
 
 
-class Lines:
-    """A text file. Blocks start and end at line ends; blank lines are not rows."""
+class TextFile:
+    """A text file. Blocks start and end at the ends of rows, which are lines unless `split` says
+    otherwise; blank lines are not rows."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, split: Callable[[bytes], TextRows] = line_records) -> None:
         self.file = file
+        self._split = split
         self._handle: IO[bytes] | None = None
         self._last: tuple[int, bytes] = (-1, b"")
+        self._last_records: tuple[int, TextRows] | None = None
 
     def head(self) -> tuple[bytes, int]:
         """The first line, and the byte at which the next one starts."""
@@ -30,10 +32,13 @@ class Lines:
 
     def blocks(self, start: int, first: int) -> Iterator[Block]:
         """The blocks from byte `start`, which is in line number `first`, to the end."""
-        while data := self._complete_lines(start):
+        if self.file.start > start:
+            first += self._line_ends(start, self.file.start)
+            start = self.file.start
+        while data := self._complete_rows(start):
             stop = start + len(data)
             self._last = (start, data)
-            yield Block(start, stop, first, len(row_lines(data)))
+            yield Block(start, stop, first, len(self._records_at(start, data).starts))
             start, first = stop, first + data.count(b"\n")
 
     def read(self, block: Block) -> bytes:
@@ -49,18 +54,56 @@ class Lines:
         self, block: Block, positions: Sequence[int], encoding: str = "utf-8"
     ) -> list[tuple[int, str]]:
         """The numbers and texts of some rows of a block."""
-        data = self.read(block)
-        lines, numbers = data.split(b"\n"), row_lines(data)
-        chosen = [int(numbers[position]) for position in positions]
-        return [(block.first + n, lines[n].decode(encoding, "replace").strip("\r")) for n in chosen]
+        data, rows = self.read(block), self.records(block)
+        return [
+            (
+                block.first + int(rows.lines[at]),
+                data[rows.starts[at] : rows.stops[at]].decode(encoding, "replace").strip("\r"),
+            )
+            for at in positions
+        ]
+
+    def records(self, block: Block) -> TextRows:
+        """Where a block's rows begin and end."""
+        return self._records_at(block.start, self.read(block))
+
+    def _records_at(self, start: int, data: bytes) -> TextRows:
+        if self._last_records is None or self._last_records[0] != start:
+            self._last_records = (start, self._split(data))
+        return self._last_records[1]
+
+    def _complete_rows(self, start: int) -> bytes:
+        """Complete rows from `start`, about a block of them; empty at the end."""
+        data = self._complete_lines(start)
+        while data:
+            self._last_records = None
+            open_at = self._records_at(start, data).open_at
+            if open_at is None or not (more := self._complete_lines(start + len(data))):
+                break
+            self._last_records = None
+            if open_at > 0:
+                return data[:open_at]
+            data += more
+        return data
 
     def _complete_lines(self, start: int) -> bytes:
         """Complete lines from `start`, about a block of them; empty at the end."""
-        data = self._bytes(start, BLOCK_BYTES)
+        stop = self.file.stop
+        most = BLOCK_BYTES if stop is None else min(BLOCK_BYTES, stop - start)
+        data = self._bytes(start, most)
         if len(data) < BLOCK_BYTES or data.endswith(b"\n"):
             return data
         end = data.rfind(b"\n")
-        return data[: end + 1] if end >= 0 else data + self._bytes(start + len(data), None)
+        whole = data[: end + 1] if end >= 0 else data + self._bytes(start + len(data), None)
+        return whole if stop is None else whole[: stop - start]
+
+    def _line_ends(self, start: int, stop: int) -> int:
+        """How many lines end between these bytes."""
+        counts = (
+            self._bytes(at, min(BLOCK_BYTES, stop - at)).count(b"\n")
+            for at in range(start, stop, BLOCK_BYTES)
+        )
+        return sum(counts)
 
     def _bytes(self, start: int, length: int | None) -> bytes:
         """Bytes from `start`, or the rest of the line if no length is given."""
@@ -76,20 +119,6 @@ class Lines:
                 "are its rows separated by line ends?"
             )
         return line
-
-
-def row_lines(data: bytes) -> np.ndarray:
-    """The indices of the lines that are not blank."""
-    text = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == ord("\n"))
-    if len(text) and text[-1] != ord("\n"):
-        ends = np.append(ends, len(text))
-    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    length = ends - starts
-    blank = length == 0
-    one = np.flatnonzero(length == 1)
-    blank[one] = text[starts[one]] == ord("\r")
-    return np.flatnonzero(~blank)
 
 
 def _read_line(handle: IO[bytes]) -> bytes | None:

@@ -35,6 +35,7 @@ class Mapped:
     broken: Mapping[int, str]
     ticks: NDArray[np.int64]
     zoned: bool | None
+    unit_hint: str | None = None
 
 
 def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
@@ -55,7 +56,25 @@ def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
     return names
 
 
-def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Reading) -> list[str]:
+def check_rules(reading: Reading, spec: FeatureSpec) -> None:
+    """InputError for a rule that has no effect on its feature: it was meant to have one."""
+    for feature in spec.features:
+        name, rule = feature.name, _rule(reading, feature.name)
+        if rule.split is not None and not feature.multi:
+            raise InputError(
+                f"source.columns.{name}.split: feature {name} has one value per event; if it has "
+                f"several, write {{name: {name}, multi: true}} under features"
+            )
+        for key in ("bins", "log", "round", "slice"):
+            if feature.multi and getattr(rule, key):
+                raise InputError(
+                    f"source.columns.{name}.{key}: has no effect on a feature with multi: true"
+                )
+
+
+def present_columns(
+    wanted: Mapping[str, str], there: Sequence[str], reading: Reading, spec: FeatureSpec
+) -> list[str]:
     """The columns to read. `InputError` if one is missing and not optional."""
     for name, source in wanted.items():
         if source not in there and not _rule(reading, name).optional:
@@ -63,10 +82,22 @@ def present_columns(wanted: Mapping[str, str], there: Sequence[str], reading: Re
             some = ", ".join(map(_shown, there[:20])) + (" …" if len(there) > 20 else "")
             role = "" if name == source else f" for {name!r}"
             hint = f"did you mean {close}?" if close else f"it has {some}"
-            raise InputError(f"no column {source!r}{role}; {hint}")
+            remedy = _remedy(name, source, spec)
+            raise InputError(f"no column {source!r}{role}; {hint}{remedy}")
         if there.count(source) > 1:
             raise InputError(f"more than one column {source!r}")
     return [source for source in dict.fromkeys(wanted.values()) if source in there]
+
+
+def _remedy(name: str, source: str, spec: FeatureSpec) -> str:
+    """Which key names the label or the time, where neither was mapped."""
+    if name != source:
+        return ""
+    if name == spec.label:
+        return ". For the label, write features.label: COLUMN or source.click: COLUMN == VALUE"
+    if name == spec.timestamp:
+        return ". For the time, write source.timestamp: {column: COLUMN, unit: UNIT}"
+    return ""
 
 
 def _shown(name: str) -> str:
@@ -79,17 +110,18 @@ def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
     """The features' columns of these rows; a row that cannot be mapped is broken."""
     broken = dict(rows.broken)
     made: dict[str, pa.Array] = {}
-    ticks, zoned = np.full(len(rows.table), -1), None
+    ticks, zoned, unit_hint = np.full(len(rows.table), -1), None, None
     if spec.timestamp is not None:
         times = event_times(rows, reading, spec)
         made[spec.timestamp], zoned, ticks = times.values, times.zoned, filled(times.values)
+        unit_hint = times.unit_hint
         _note(broken, times.unparsable, f"{spec.timestamp} is not a time")
         _note(broken, times.implausible, f"{spec.timestamp} is not between 1970 and 2100")
     for name, result in _built_columns(rows, reading, spec):
         made[name] = result.values
         if result.unusable is not None:
             _note(broken, result.unusable, result.reason)
-    return Mapped(pa.table(made), broken, ticks, zoned)
+    return Mapped(pa.table(made), broken, ticks, zoned, unit_hint)
 
 
 def event_times(rows: Rows, reading: Reading, spec: FeatureSpec) -> Times:

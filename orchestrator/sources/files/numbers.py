@@ -1,5 +1,6 @@
 """Numbers in columns, and the bins they fall into."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -44,12 +45,13 @@ def binned(numbers: NDArray[np.float64], column: Column) -> pa.Array:
     """The name of each number's bin as text; null for NaN."""
     known = np.isfinite(numbers)
     values = np.where(known, numbers, 0.0)
-    if column.bins is not None:
-        codes, labels = _by_edges(values, column.bins)
-    elif column.log is not None:
-        codes, labels = _by_powers(values, column.log)
-    else:
-        codes, labels = _by_multiples(values, column.round or 1.0)
+    with np.errstate(over="ignore"):  # beyond float64 is a bin of its own
+        if column.bins is not None:
+            codes, labels = _by_edges(values, column.bins)
+        elif column.log is not None:
+            codes, labels = _by_powers(values, column.log)
+        else:
+            codes, labels = _by_multiples(values, column.round or 1.0)
     indices = pa.array(codes.astype(np.int32), mask=~known)
     return pa.DictionaryArray.from_arrays(indices, pa.array(labels, pa.string())).cast(pa.string())
 
@@ -57,28 +59,51 @@ def binned(numbers: NDArray[np.float64], column: Column) -> pa.Array:
 def _by_edges(
     values: NDArray[np.float64], edges: tuple[float, ...]
 ) -> tuple[NDArray[np.int64], list[str]]:
-    names = [_text(edge) for edge in edges]
+    return np.digitize(values, edges), bin_names(edges)
+
+
+def bin_names(edges: tuple[float, ...]) -> list[str]:
+    """The names of the bins between these edges, below the first and from the last on."""
+    names = [number_text(edge) for edge in edges]
     inner = [f"[{low},{high})" for low, high in pairwise(names)]
-    return np.digitize(values, edges), [f"<{names[0]}", *inner, f">={names[-1]}"]
+    return [f"<{names[0]}", *inner, f">={names[-1]}"]
 
 
 def _by_powers(values: NDArray[np.float64], base: float) -> tuple[NDArray[np.int64], list[str]]:
     size = np.where(values > 0, values, 1.0)
     power = np.floor(np.log(size) / np.log(base))
-    power += base ** (power + 1) <= size  # the logarithm may miss by one at the edges
-    power -= base**power > size
+    power += _powers(base, power + 1) <= size  # the logarithm may miss by one at the edges
+    power -= _powers(base, power) > size
     power = np.select([values > 0, values == 0], [power, -np.inf], np.inf)
-    return _by_value(power, lambda p: _power_name(p, base))
+    return _by_value(power, lambda p: power_name(p, base))
 
 
-def _power_name(power: float, base: float) -> str:
+def power_of(base: float, power: float) -> float:
+    """An edge of the bins that grow by `base`. It decides for files and for single values.
+
+    NumPy's powers of arrays differ in the last bit, by processor.
+    """
+    try:
+        return float(base**power)
+    except OverflowError:
+        return math.inf
+
+
+def _powers(base: float, powers: NDArray[np.float64]) -> NDArray[np.float64]:
+    distinct, codes = np.unique(powers, return_inverse=True)
+    return np.array([power_of(base, float(power)) for power in distinct])[codes]
+
+
+def power_name(power: float, base: float) -> str:
+    """The name of a bin that grows by `base`; -inf and inf stand for 0 and <0."""
     if np.isinf(power):
         return "0" if power < 0 else "<0"
-    return f"[{_text(base**power)},{_text(base ** (power + 1))})"
+    low, high = power_of(base, power), power_of(base, power + 1)
+    return f"[{number_text(low)},{number_text(high)})"
 
 
 def _by_multiples(values: NDArray[np.float64], step: float) -> tuple[NDArray[np.int64], list[str]]:
-    return _by_value(np.rint(values / step) + 0.0, lambda count: _text(count * step))
+    return _by_value(np.rint(values / step) + 0.0, lambda count: number_text(count * step))
 
 
 def _by_value(
@@ -94,7 +119,8 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
 
 
-def _text(number: float) -> str:
+def number_text(number: float) -> str:
+    """A number as it appears in the names of bins."""
     return f"{number:.12g}"
 
 

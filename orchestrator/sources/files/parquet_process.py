@@ -7,10 +7,12 @@ One child serves all files, one request at a time; it ends with this process.
 
 import atexit
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
@@ -21,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 from fsspec import AbstractFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 from divergence.errors import InputError
 from orchestrator.sources.files.files import File, file_errors
@@ -30,6 +33,8 @@ from orchestrator.sources.files.table_pipe import Message, receive, send
 
 OPEN_FILES = 4
 END_S = 1.0
+CPU_S = 120
+"""How long the child may work on one request: a damaged file may keep it busy for good."""
 ERROR = "error"
 TRIES = 2  # the child may have been killed between two requests, which is no file's fault
 
@@ -41,6 +46,11 @@ class IsolatedParquet:
 
     def __init__(self, file: File) -> None:
         self._name = file.name
+        if isinstance(file.fs, MemoryFileSystem):
+            raise InputError(
+                f"{file.name}: Parquet is read in a process of its own, which does not see this "
+                "one's memory: use a file"
+            )
         place = (file.fs.to_json(), file.path, file.name, file.size)
         self._key = {"reader": next(self._numbers), "file": place}
 
@@ -127,8 +137,9 @@ atexit.register(CHILD.stop)
 def _start() -> tuple[subprocess.Popen[bytes], Connection]:
     ours, theirs = Pipe()
     with theirs:
+        code = f"from {__name__} import serve; serve({theirs.fileno()}, {CPU_S})"
         process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve({theirs.fileno()})"],
+            [sys.executable, "-c", code],
             pass_fds=[theirs.fileno()],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
             stdin=subprocess.DEVNULL,
@@ -143,9 +154,10 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
     return process, ours
 
 
-def serve(handle: int) -> None:
+def serve(handle: int, cpu_s: int) -> None:
     """Answer requests until the other end of the pipe is closed."""
     readers: OrderedDict[int, ParquetReader] = OrderedDict()
+    _limit(resource.RLIMIT_AS, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     with Connection(handle) as pipe:
         send(pipe, Message("ready"))
         while True:
@@ -153,12 +165,18 @@ def serve(handle: int) -> None:
                 request = receive(pipe).content
             except EOFError:
                 return
+            _limit(resource.RLIMIT_CPU, int(time.process_time()) + cpu_s)
             name = request["file"][2]
             try:
                 with file_errors(name):
                     send(pipe, _answer(_reader(request, readers), request))
             except InputError as error:
                 send(pipe, Message({ERROR: str(error)}))
+
+
+def _limit(what: int, most: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _reader(request: Any, readers: OrderedDict[int, ParquetReader]) -> ParquetReader:

@@ -116,7 +116,7 @@ class Timestamp(Strict):
 
 
 class Csv(Strict):
-    """The dialect of CSV files. A line is a row: a quoted field cannot hold a line break."""
+    """The dialect of CSV files. A quoted field may hold line breaks."""
 
     delimiter: Sign | None = None
     """A comma, or a tab in .tsv files."""
@@ -125,6 +125,7 @@ class Csv(Strict):
     columns: Items[Name] | None = None
     """The columns' names, in order, for files without a header line."""
     encoding: Literal["utf-8", "latin-1"] = "utf-8"
+    """Of the text."""
 
 
 class Reading(Strict):
@@ -134,7 +135,8 @@ class Reading(Strict):
     """Default: by the file's suffix."""
     csv: Csv = Csv()
     click: Annotated[str, AfterValidator(_comparison)] | None = None
-    """Turns a number into the label: rating >= 4. Default: the label's column holds 0 and 1."""
+    """Makes the label from a column: `rating >= 4`, `clicked == yes`. The signs are >=, <=, > and <
+    with a number, == and != with a number or a text. Default: the label's column holds 0 and 1."""
     timestamp: Timestamp = Timestamp()
     columns: dict[Name, Column] = Field(default_factory=dict)
     """By feature. A feature that is not listed is the file's column of that name, unchanged."""

@@ -1,157 +1,180 @@
-"""A set of files as a stream of cycles.
-
-| case | order of events |
-|---|---|
-| within a cycle | by time; events of one instant in the order of file name and line |
-| cut by minutes | an event is in the cycle of its time, whichever file and line it is in |
-| cut by events | a cycle is that many rows, broken ones too, in the order of file name and line |
-| a row without a readable time, cut by minutes | counted as broken in the cycle of the row before |
-"""
+"""A set of files as a stream of cycles, which continues when files are added between two starts."""
 
 import logging
-from bisect import bisect_right
-from collections.abc import Iterator
-from functools import partial
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from divergence.errors import InputError
-from orchestrator.sources.files.chunks import Chunks, Part
+from orchestrator.sources.files.chunks import Chunks
 from orchestrator.sources.files.config import FilesConfig
-from orchestrator.sources.files.decoder import Decoder, instant
+from orchestrator.sources.files.cutting import CutFiles, Rest, cycle_us
+from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import File, find_files
-from orchestrator.sources.files.rows import Block
+from orchestrator.sources.files.listings import (
+    ListedFile,
+    Listing,
+    Listings,
+    added_since,
+    has_grown_from,
+    listed,
+    views,
+)
 from orchestrator.sources.protocol import Events
 from trainer.features import FeatureSpec
 
-MAX_CYCLES = 1_000_000
+LATE = "late row"
 log = logging.getLogger(__name__)
 
 
-class Entry(NamedTuple):
-    """A block in the index: its first row's number in the stream, and its first and last time."""
-
-    file: File
-    block: Block
-    first_row: int
-    span: tuple[int, int] | None
-
-
 class FileSource:
-    """Existing files, cut by count or by time. Gives any cycle, in any order."""
+    """Existing files, cut by count or by time. Gives any cycle, in any order.
 
-    def __init__(self, config: FilesConfig, spec: FeatureSpec, run_uri: str | None = None) -> None:
+    What the run folder lists is what was there when a run read it. Without `resume` (a replay, a
+    description) nothing is added to that and nothing is written.
+    """
+
+    def __init__(
+        self,
+        config: FilesConfig,
+        spec: FeatureSpec,
+        run_uri: str | None = None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        """`read_only`: broken rows are not written to the run folder."""
         if config.cut.minutes is not None and spec.timestamp is None:
             raise InputError(
                 "source.cut.minutes needs features.timestamp; set it, or cut by events"
             )
         self.spec = spec
-        self._cut = config.cut
-        self._files = find_files(config.path, config.storage_options)
+        self._config, self._cut = config, config.cut
+        self._there = {f.name: f for f in find_files(config.path, config.storage_options)}
         self._decoder = Decoder(config, spec)
         first = config.path if isinstance(config.path, str) else config.path[0]
-        self._chunks = Chunks(self._decoder, first, run_uri)
-        self._index: list[Entry] = []
-        self._rows = 0
-        self._unread: Iterator[object] = self._scan()
+        self._chunks = Chunks(self._decoder, first, None if read_only else run_uri)
+        self._store = Listings(run_uri, config.options_for(run_uri)) if run_uri else None
+        self._listings = self._store.read() if self._store else []
+        self._cut_files: dict[int, CutFiles] = {}
+        self._added: tuple[ListedFile, ...] = ()
+        self._resumed = False
+
+    def resume(self, cycle: int, check: Callable[[Events], None]) -> None:
+        """See `Resumable`. Nothing depends on files all of whose rows were trained."""
+        while self._listings and self._listings[-1].first_cycle >= cycle:  # nothing of it trained
+            self._listings.pop()
+        self._cut_files.clear()
+        ended = bool(self._listings) and self._listings[-1].cycles is not None
+        before = self.events(cycle - 1) if cycle and not ended else None
+        if before is not None:
+            check(before)
+        self._resumed = self._store is not None
+        if self._resumed and self._listings:
+            self._find_added(cycle, ended=ended)
+        elif self._resumed:
+            self._add(Listing(0, tuple(map(listed, self._there.values()))))
 
     def events(self, cycle: int) -> Events | None:
         """The events of a cycle, or None after the last."""
-        found = self._by_time(cycle) if self._cut.events is None else self._by_count(cycle)
-        return None if found is None else self._chunks.events(cycle, *found)
+        number = max((n for n, x in enumerate(self._listings) if x.first_cycle <= cycle), default=0)
+        listing = self._listings[number] if self._listings else Listing(0, ())
+        if listing.cycles is not None and cycle >= listing.first_cycle + listing.cycles:
+            return self._events_added(cycle)
+        cut = self._cut_of(number)
+        found = cut.parts(cycle - listing.first_cycle)
+        if found is None:
+            self._note_end(cycle)
+            return self._events_added(cycle)
+        events = self._chunks.events(cycle, *found)
+        late = cut.late() if cycle == listing.first_cycle else 0
+        if not late:
+            return events
+        self._warn(late, listing)
+        return Events(cycle, events.table, events.origin, {**events.set_aside, LATE: late})
 
-    def _scan(self) -> Iterator[Entry]:
-        """Builds the index block by block, as far as it is consumed."""
-        timed = self._cut.minutes is not None
-        for file in self._files:
-            for block in self._decoder.blocks(file):
-                span = self._decoder.span(file, block) if timed else None
-                entry = Entry(file, block, self._rows, span)
-                self._rows += block.rows
-                self._index.append(entry)
-                yield entry
+    def _find_added(self, cycle: int, *, ended: bool) -> None:
+        """Find what was added since the run stopped before this cycle."""
+        if not ended:
+            last = self._listings[-1]
+            now = tuple(_refreshed(past, self._there) for past in last.files)
+            self._replace(replace(last, files=now))
+            if self._cut_of(len(self._listings) - 1).parts(cycle - last.first_cycle) is None:
+                self._note_end(cycle)
+                ended = True
+        known = [file for listing in self._listings for file in listing.files]
+        self._added = added_since(known, self._there, self._config, ended=ended)
+        if self._added and self._cut.minutes is not None and not ended:
+            last = self._listings[-1]
+            begin = self._begin_us() + (cycle - last.first_cycle) * cycle_us(self._cut)
+            self._replace(replace(last, cycles=cycle - last.first_cycle))
+            self._add(Listing(cycle, (*last.files, *self._added), begin))
+            self._added = ()
 
-    def _index_more(self) -> bool:
-        """Index one more block; False at the end. After an error, every call raises it again."""
-        try:
-            return next(self._unread, None) is not None
-        except InputError as error:
-            self._unread = iter(partial(_fail, error), None)
-            raise
-
-    def _by_count(self, cycle: int) -> tuple[list[Part], str] | None:
-        size = self._cut.events or 1
-        start, stop = cycle * size, (cycle + 1) * size
-        while self._rows < stop and self._index_more():
-            pass
-        if start >= self._rows:
+    def _events_added(self, cycle: int) -> Events | None:
+        """The next cycle after all rows of the last listing: of files that were added since."""
+        last, added = self._listings[-1] if self._listings else None, self._added
+        if last is None or not added or last.cycles is None:
             return None
-        parts = []
-        at = bisect_right(self._index, start, key=lambda entry: entry.first_row) - 1
-        for entry in self._index[max(at, 0) :]:
-            if entry.first_row >= stop:
-                break
-            low = max(start - entry.first_row, 0)
-            high = min(stop - entry.first_row, entry.block.rows)
-            if low < high:
-                parts.append(Part(entry.file, entry.block, np.arange(low, high)))
-        return parts, f"rows {start + 1} to {min(stop, self._rows)} of {_names(parts)}"
+        listing = Listing(cycle, added)
+        if self._cut.minutes is not None:
+            begin = self._begin_us() + max(last.cycles - 1, 0) * cycle_us(self._cut)
+            files = views(added, self._there, self._config)
+            rest = Rest(begin, frozenset(files), again=True)
+            cut = CutFiles(files, self._cut, self._decoder, rest)
+            listing = replace(listing, begin_us=cut.begin_us())
+            if cut.parts(0) is None:
+                self._warn(cut.late(), listing)
+                return None
+        self._added = ()
+        self._add(listing)
+        return self.events(cycle)
 
-    def _by_time(self, cycle: int) -> tuple[list[Part], str] | None:
-        first, last, length = self._clock()
-        start = first + cycle * length
-        if start > last:
-            return None
-        stop, parts = start + length, []
-        for entry in self._index:
-            low, high = entry.span or (first, first)
-            if low >= stop or high < start:
-                continue
-            ticks = self._decoder.decode(entry.file, entry.block).ticks
-            ticks = np.where(ticks < 0, first, ticks)
-            inside = np.flatnonzero((ticks >= start) & (ticks < stop))
-            if len(inside):
-                parts.append(Part(entry.file, entry.block, inside))
-        return parts, f"{instant(start)} to {instant(stop)} of {_names(parts)}"
+    def _note_end(self, cycle: int) -> None:
+        """The last listing has no events from this cycle on."""
+        if self._resumed and self._listings[-1].cycles is None:
+            last = self._listings[-1]
+            begin = None if self._cut.minutes is None else self._begin_us()
+            self._replace(replace(last, cycles=cycle - last.first_cycle, begin_us=begin))
 
-    def _clock(self) -> tuple[int, int, int]:
-        """The start of cycle 0, the last event and the length of a cycle, in microseconds."""
-        fresh = False
-        while self._index_more():
-            fresh = True
-        spans = [entry.span for entry in self._index if entry.span is not None]
-        begin = self._cut.start
-        first = min((low for low, _ in spans), default=0)
-        first = first if begin is None else round(begin.timestamp() * 1e6)
-        last = max((high for _, high in spans), default=first if self._rows else first - 1)
-        length = round((self._cut.minutes or 1) * 60e6)
-        if (last - first) // length >= MAX_CYCLES:
-            raise InputError(
-                f"the events from {instant(first)} to {instant(last)} make more than "
-                f"{MAX_CYCLES} cycles of {self._cut.minutes:g} minutes; are the times right?"
-            )
-        if fresh:
-            _warn_if_unsorted(spans, last - first)
-        return first, last, length
+    def _begin_us(self) -> int:
+        """When the first cycle of the last listing starts."""
+        begin = self._listings[-1].begin_us
+        return self._cut_of(len(self._listings) - 1).begin_us() if begin is None else begin
 
+    def _add(self, listing: Listing) -> None:
+        self._listings.append(listing)
+        self._replace(listing)
 
-def _fail(error: InputError) -> None:
-    raise error
+    def _replace(self, listing: Listing) -> None:
+        """Write the last listing."""
+        assert self._store is not None, "only a run that resumes writes"
+        self._listings[-1] = listing
+        self._store.write(len(self._listings) - 1, listing)
 
+    def _warn(self, late: int, listing: Listing) -> None:
+        if self._resumed:
+            names = ", ".join(dict.fromkeys(file.name for file in listing.files[-3:]))
+            text = "%d rows of files that were added (%s) are older than what was trained: skipped"
+            log.warning(text, late, names)
 
-def _warn_if_unsorted(spans: list[tuple[int, int]], length: int) -> None:
-    """If blocks overlap in time, every cycle reads many of them."""
-    overlap = sum(high - low for low, high in spans) / max(length, 1)
-    if len(spans) > 8 and overlap > 4:
-        log.warning(
-            "the files are not sorted by time: a cycle reads about %.0f of %d blocks; "
-            "sort them by time to make this faster",
-            overlap,
-            len(spans),
-        )
+    def _cut_of(self, number: int) -> CutFiles:
+        if number not in self._cut_files:
+            files, rest = tuple(self._there.values()), None
+            if self._listings:
+                listing = self._listings[number]
+                files = tuple(views(listing.files, self._there, self._config))
+                if number and listing.begin_us is not None:
+                    rest = Rest(listing.begin_us, self._new_in(number, files))
+            self._cut_files[number] = CutFiles(files, self._cut, self._decoder, rest)
+        return self._cut_files[number]
+
+    def _new_in(self, number: int, files: Sequence[File]) -> frozenset[File]:
+        """Those of a listing's files that no listing before it has."""
+        before = {file for listing in self._listings[:number] for file in listing.files}
+        pairs = zip(self._listings[number].files, files, strict=True)
+        return frozenset(file for past, file in pairs if past not in before)
 
 
-def _names(parts: list[Part]) -> str:
-    names = list(dict.fromkeys(part.file.name for part in parts))
-    return ", ".join(names if len(names) <= 3 else [names[0], "…", names[-1]]) or "no file"
+def _refreshed(past: ListedFile, there: Mapping[str, File]) -> ListedFile:
+    """A file whose rows are not all trained may have been repaired."""
+    file = there.get(past.name)
+    return past if file is None or has_grown_from(past, file) else listed(file)

@@ -23,6 +23,8 @@ from orchestrator.sources.files.reading import Timestamp
 
 UTC = pa.timestamp("us", "UTC")
 NAIVE = pa.timestamp("us")
+YEAR = 365 * 86_400_000_000
+EARLIEST = 788_918_400_000_000  # 1995-01-01
 LATEST = 4_102_444_800_000_000  # 2100-01-01
 FARTHEST = 2**62  # far beyond LATEST: broken, but not an overflow
 PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
@@ -30,12 +32,16 @@ PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """`values` in UTC, null if unknown; `zoned`: written with a zone (None: cannot be said)."""
+    """`values` in UTC, null if unknown; `zoned`: written with a zone (None: cannot be said).
+
+    `unit_hint` says what is wrong if the unit probably is.
+    """
 
     values: pa.Array
     zoned: bool | None
     unparsable: NDArray[np.bool_]
     implausible: NDArray[np.bool_]
+    unit_hint: str | None = None
 
 
 def times_of(column: pa.Array, rule: Timestamp) -> Times:
@@ -60,11 +66,12 @@ def times_of(column: pa.Array, rule: Timestamp) -> Times:
         values, zoned = _iso(pc.utf8_trim_whitespace(column), rule.timezone)
     else:
         raise InputError(f"times of type {column.type} need source.timestamp.unit: s, ms, us or ns")
-    return _checked(column, values, zoned)
+    return _checked(column, values, zoned, rule.unit)
 
 
-def _checked(column: pa.Array, values: pa.Array, zoned: bool | None) -> Times:
+def _checked(column: pa.Array, values: pa.Array, zoned: bool | None, unit: str | None) -> Times:
     ticks = ticks_of(values)
+    hint = _unit_hint(ticks_of(values.drop_null()), unit)
     known = pc.is_valid(values).to_numpy(zero_copy_only=False)
     implausible = known & ((ticks < 0) | (ticks >= LATEST))
     written = pc.is_valid(column).to_numpy(zero_copy_only=False)
@@ -76,7 +83,29 @@ def _checked(column: pa.Array, values: pa.Array, zoned: bool | None) -> Times:
         )
     if implausible.any():
         values = pc.if_else(pa.array(implausible), pa.scalar(None, UTC), values)
-    return Times(values, zoned, written & ~known, implausible)
+    return Times(values, zoned, written & ~known, implausible, hint)
+
+
+def _unit_hint(ticks: NDArray[np.int64], unit: str | None) -> str | None:
+    """What to write if almost all times are in 1970, or after 2100, and in our age in another unit.
+
+    Times that count from zero fit no other unit.
+    """
+    if not len(ticks):
+        return None
+    low, high = (float(tick) for tick in np.quantile(ticks, (0.01, 0.99)))
+    if not (low > -YEAR and high < YEAR) and low < LATEST:
+        return None
+    where = "in 1970" if high < YEAR else "after 2100"
+    scale = PER_UNIT[unit] if unit else 0.001  # a file's own times may be wrong by up to 10^9
+    fits = [
+        u for u, s in PER_UNIT.items() if EARLIEST <= low * s / scale <= high * s / scale < LATEST
+    ]
+    if not fits:
+        return None
+    if unit is None:
+        return f"all times are {where}: they were probably written in the wrong unit"
+    return f"with source.timestamp.unit {unit}, all times are {where}: write unit: {fits[0]}"
 
 
 def ticks_of(values: pa.Array) -> NDArray[np.int64]:

@@ -32,6 +32,12 @@ class FollowConfig(Reading, SourceConfig):
 
         return FollowSource(self, spec, run_uri, stop)
 
+    def cycles_at_end(self, run_uri: str) -> int | None:
+        """Known once the end marker was found after all files."""
+        from orchestrator.sources.follow.source import noted_end
+
+        return noted_end(self, run_uri)
+
     @property
     def reading(self) -> Reading:
         """Its own."""

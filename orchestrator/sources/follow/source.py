@@ -18,10 +18,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatch
+from typing import Annotated, Any
 
-import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.chunks import Chunks, Part, write_lines
@@ -33,11 +35,20 @@ from orchestrator.sources.files.files import (
     list_folder,
     options_for,
 )
+from orchestrator.sources.files.run_store import MAX_RECORD_BYTES, run_store
 from orchestrator.sources.follow.config import FollowConfig
 from orchestrator.sources.protocol import Events
+from orchestrator.storage.store import CorruptError, read
+from orchestrator.validation.errors import dotted
+from orchestrator.validation.strict import MAX_INT
 from trainer.features import FeatureSpec
 
 LATE = "late file"
+RECORDS = "followed"
+"""The folder in the run folder; its name is part of the format."""
+END = "end.json"
+"""In that folder: how many cycles there were when the end marker was found."""
+Count = Annotated[int, Field(ge=0, le=MAX_INT)]
 log = logging.getLogger(__name__)
 
 
@@ -46,8 +57,11 @@ class Taken:
     """A cycle's file, by its name in the folder, and the rows of each late file found with it."""
 
     file: str
-    size: int
-    late: Mapping[str, int] = field(default_factory=dict)
+    size: Count
+    late: Mapping[str, Count] = field(default_factory=dict)
+
+
+TAKEN = TypeAdapter(Taken)
 
 
 class FollowSource:
@@ -65,7 +79,7 @@ class FollowSource:
         self._stop = stop or threading.Event()
         self._decoder = Decoder(config, spec)
         self._chunks = Chunks(self._decoder, config.path, run_uri)
-        self._records = run_uri and f"{run_uri}/followed"
+        self._run_uri = run_uri
         self._options = options_for(run_uri or "", config.path, config.storage_options)
         self._taken: list[Taken] = self._recorded()
 
@@ -88,11 +102,11 @@ class FollowSource:
     def _chunk(self, cycle: int, taken: Taken) -> Events:
         file = self._file_of(cycle, taken)
         blocks = self._decoder.blocks(file)
-        parts = [Part(file, block, np.arange(block.rows)) for block in blocks]
+        parts = [Part(file, block) for block in blocks]
         events = self._chunks.events(cycle, parts, file.name)
         if not taken.late:
             return events
-        late = {LATE: sum(taken.late.values())}
+        late = {LATE: min(sum(taken.late.values()), MAX_INT)}
         return Events(cycle, events.table, events.origin, {**events.set_aside, **late})
 
     def _next(self) -> Taken | None:
@@ -104,8 +118,16 @@ class FollowSource:
             new = next((name for name in files if name > last), None)
             if new is not None and self._settled(files[new]):
                 return Taken(new, files[new].size, self._late(files, last))
-            if (ended and new is None) or self._stop.wait(self._config.poll_s):
+            if ended and new is None:
+                self._note_end()
                 return None
+            if self._stop.wait(self._config.poll_s):
+                return None
+
+    def _note_end(self) -> None:
+        if self._run_uri is not None:
+            note = {"cycles": len(self._taken)}
+            write_lines(self._run_uri, f"{RECORDS}/{END}", [note], self._options)
 
     def _files(self) -> dict[str, File]:
         """The folder's current files, by their names in it."""
@@ -150,18 +172,43 @@ class FollowSource:
         return file
 
     def _record(self, taken: Taken) -> None:
-        if self._records is not None:
-            path = f"{self._records}/cycle-{len(self._taken):06d}.json"
-            write_lines(path, [asdict(taken)], self._options)
+        if self._run_uri is not None:
+            path = f"{RECORDS}/cycle-{len(self._taken):06d}.json"
+            write_lines(self._run_uri, path, [asdict(taken)], self._options)
         self._taken.append(taken)
 
     def _recorded(self) -> list[Taken]:
-        if self._records is None:
+        """What the run folder, which may come from a stranger, says of the cycles before."""
+        if self._run_uri is None:
             return []
-        fs, root = file_system(self._records, self._options)
-        fs.invalidate_cache()
+        where = f"{self._run_uri}/{RECORDS}"
         try:
-            paths = sorted(fs.glob(f"{root}/cycle-*.json"))
-            return [Taken(**json.loads(fs.cat_file(path))) for path in paths]
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{self._records} cannot be read: {one_line(error)}") from error
+            return list(_read_records(self._run_uri, self._options))
+        except (InputError, OSError, ValueError) as error:
+            raise InputError(f"{where} cannot be read: {one_line(error)}") from error
+
+
+def _read_records(run_uri: str, options: Mapping[str, Any]) -> Iterator[Taken]:
+    store = run_store(run_uri, options)
+    names = [name for name in store.names(RECORDS) if fnmatch(name, "cycle-*.json")]
+    for cycle, name in enumerate(names):
+        if name != f"cycle-{cycle:06d}.json":
+            raise ValueError(f"{name} follows cycle {cycle - 1}")
+        try:
+            yield TAKEN.validate_json(read(store, f"{RECORDS}/{name}", MAX_RECORD_BYTES))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = dotted((name, *first["loc"]))
+            raise ValueError(f"{place}: {first['msg']}") from None
+
+
+def noted_end(config: FollowConfig, run_uri: str) -> int | None:
+    """How many cycles a run had when it found the end marker; None if it has not."""
+    store = run_store(run_uri, options_for(run_uri, config.path, config.storage_options))
+    path = f"{RECORDS}/{END}"
+    try:
+        return int(json.loads(read(store, path, MAX_RECORD_BYTES))["cycles"])
+    except FileNotFoundError:
+        return None
+    except (CorruptError, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(f"{run_uri}/{path} cannot be read: {one_line(error)}") from error

@@ -153,6 +153,12 @@ class Marketplace:
         """1 where visit i of this cycle clicks, given how probable that is."""
         return truth.click(self._key(chance.CLICK, cycle), probability)
 
+    def clicks_on(self, cycle: int, ads: Numbers, probability: Floats) -> NDArray[np.uint8]:
+        """`clicks` with a coin for each visit and ad: two policies that show a visit the same ad
+        get the same outcome, and those that show it different ads get independent ones.
+        """
+        return truth.click_on(self._key(chance.CLICK, cycle), ads, probability)
+
     def _key(self, stream: np.int64, index: int) -> np.uint64:
         return np.uint64(chance.roll(self.seed, stream, index))  # numba gives back an int
 

@@ -26,9 +26,10 @@ class Simulator:
     def events(self, cycle: int) -> Events:
         """The log of this cycle; empty if no ad is eligible."""
         world, (market, visits, ads) = self.marketplace, self._impressions(cycle)
-        clicks = world.clicks(cycle, world.click_probability(market, visits, ads))
-        table = event_table(self._names, visits, market, ads, clicks)
-        return Events(cycle, table, f"simulator seed {world.config.seed}, cycle {cycle}")
+        truth = world.click_probability(market, visits, ads)
+        table = event_table(self._names, visits, market, ads, world.clicks(cycle, truth))
+        origin = f"simulator seed {world.config.seed}, cycle {cycle}"
+        return Events(cycle, table, origin, truth=truth)
 
     def truth(self, cycle: int) -> Floats:
         """The true click probability of each event of `events(cycle)`: for evaluation only."""

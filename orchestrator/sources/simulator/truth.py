@@ -109,3 +109,13 @@ def click(key: np.uint64, probability: Floats) -> NDArray[np.uint8]:
     for i in range(len(probability)):
         clicks[i] = uniform(roll(key, CLICK, i)) < probability[i]
     return clicks
+
+
+@jit
+def click_on(key: np.uint64, ads: NDArray[np.int64], probability: Floats) -> NDArray[np.uint8]:
+    """1 where the user clicks; the coin is a hash of the visit and the ad."""
+    clicks = np.empty(len(probability), np.uint8)
+    for i in range(len(probability)):
+        coin = uniform(roll(roll(key, CLICK, i), CLICK, ads[i]))
+        clicks[i] = coin < probability[i]
+    return clicks

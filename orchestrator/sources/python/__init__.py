@@ -1,0 +1,1 @@
+"""The source `python`: a class of the user's own."""
