@@ -16,7 +16,8 @@ def arm_mistakes(data: dict[str, Any]) -> list[Mistake]:
     for i, arm in enumerate(arms):
         if isinstance(names[i], str):
             found += _duplicate(names, i, first.setdefault(names[i].casefold(), i))
-        if isinstance(_get(arm, "start_from"), dict):
+        start = _get(arm, "start_from")
+        if isinstance(start, dict) and "run" not in start:
             found += _start_from_mistakes(data, names, i)
     follow = _get(_get(data.get("search"), "sampler"), "follow")
     if isinstance(follow, str) and follow not in names:
@@ -62,7 +63,8 @@ def _start_from_mistakes(data: dict[str, Any], names: list[Any], i: int) -> list
             ((*path, "arm"), f"must be listed before this arm, but {cut(repr(arm))} comes later")
         )
     else:
-        first = _get(_get(data["arms"][names.index(arm)], "start_from"), "cycle") or 0
+        other = _get(data["arms"][names.index(arm)], "start_from")
+        first = 0 if _get(other, "run") else _get(other, "cycle") or 0
         if isinstance(cycle, int) and isinstance(first, int) and cycle <= first:
             text = (
                 f"must be above {first}, the first cycle of {cut(repr(arm))}, but is {short(cycle)}"

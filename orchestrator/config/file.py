@@ -9,7 +9,15 @@ from pydantic import ValidationError
 
 from divergence.errors import InputError
 from orchestrator.config.arm_checks import arm_mistakes
-from orchestrator.config.schema import GridSampler, RunConfig, StreamConfig, feature_spec
+from orchestrator.config.rules import require_code
+from orchestrator.config.schema import (
+    AdaptiveSampler,
+    GridSampler,
+    LineagesSelect,
+    RunConfig,
+    StreamConfig,
+    feature_spec,
+)
 from orchestrator.config.space import grid_size
 from orchestrator.config.sustained import sustain_mistakes, sustained
 from orchestrator.sources.opening import resolve_spec
@@ -23,7 +31,16 @@ C = TypeVar("C", bound=StreamConfig)
 
 def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
     """Read the config of a run from a file and apply `--set` assignments."""
-    return read_config(_read_text(path), path, assignments)
+    config = read_config(_read_text(path), path, assignments)
+    key = "source"
+    try:
+        config.source.require_code()
+        for number, arm in enumerate(config.arms):
+            key = f"arms.{number}.rule"
+            require_code(arm.rule)
+    except InputError as error:
+        raise InputError(f"{path}: {key}: {error}") from None
+    return config
 
 
 def load_as(model: type[C], path: str, assignments: tuple[str, ...] = ()) -> C:
@@ -100,6 +117,12 @@ def _cross_field_mistakes(config: StreamConfig) -> list[Mistake]:
     if not isinstance(config, RunConfig):
         return found
     found += sustain_mistakes(config)
+    if isinstance(config.search.select, LineagesSelect):
+        if config.search.sampler != AdaptiveSampler():
+            text = "must be omitted with select: lineages, which draws settings by its own keys"
+            found.append((("search", "sampler"), text))
+        if config.sustain is not None:
+            found.append((("search", "select"), "must be champion with sustain"))
     if isinstance(config.search.sampler, GridSampler):
         instances, points = config.search.instances, grid_size(config)
         if instances > points:

@@ -17,8 +17,11 @@ class Interval(Strict):
     """All values from `low` to `high`: log-uniform, or uniform with `log: false`."""
 
     low: Value
+    """The smallest value."""
     high: Value
+    """The largest value."""
     log: bool = True
+    """Whether values are uniform on a log scale."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Interval":
@@ -36,6 +39,7 @@ class Choice(Strict):
     """Only these values. A single number in the config is a choice of one."""
 
     choice: Items[Value] = Field(min_length=1)
+    """The values."""
 
     @model_validator(mode="after")
     def _distinct(self) -> "Choice":
@@ -44,7 +48,8 @@ class Choice(Strict):
         return self
 
 
-def _read_range(data: object) -> Interval | Choice:
+def read_range(data: object) -> Interval | Choice:
+    """A range as a config may write it."""
     if isinstance(data, Interval | Choice):
         return data
     if isinstance(data, int | float) and not isinstance(data, bool):
@@ -58,19 +63,20 @@ def _read_range(data: object) -> Interval | Choice:
     return read_as(Choice, data) if "choice" in data else read_as(Interval, data)
 
 
-Range = Annotated[Interval | Choice, validate_with(_read_range)]
+Range = Annotated[Interval | Choice, validate_with(read_range)]
 
 
 class Multiples(Strict):
     """A bound `rho`, given as multiples `k` of the paper's rho0, which depends on N."""
 
     k: Range
+    """Multiples of rho0."""
 
 
 def _read_bound(data: object) -> Interval | Choice | Multiples:
     if isinstance(data, Multiples) or (isinstance(data, dict) and "k" in data):
         return read_as(Multiples, data)
-    return _read_range(data)
+    return read_range(data)
 
 
 Bound = Annotated[Interval | Choice | Multiples, validate_with(_read_bound)]
@@ -88,6 +94,13 @@ def absolute(bound: Interval | Choice | Multiples, rho0: float) -> Interval | Ch
 def lowest(span: Interval | Choice) -> float:
     """The smallest value of the range."""
     return min(span.choice) if isinstance(span, Choice) else span.low
+
+
+def ends(span: Interval | Choice) -> tuple[float, float]:
+    """The smallest and the largest value of the range."""
+    return (
+        (min(span.choice), max(span.choice)) if isinstance(span, Choice) else (span.low, span.high)
+    )
 
 
 def value_at(span: Interval | Choice, quantile: float) -> float:

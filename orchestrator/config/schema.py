@@ -3,9 +3,11 @@
 import hashlib
 import json
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from itertools import product
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from orchestrator.config.ranges import (
     LARGEST,
@@ -19,7 +21,7 @@ from orchestrator.config.ranges import (
 )
 from orchestrator.config.rules import RULES, AnyRule
 from orchestrator.sources.registry import AnySource
-from orchestrator.validation.errors import mistake, one_of, shorthand
+from orchestrator.validation.errors import mistake, one_of, read_as, shorthand, validate_with
 from orchestrator.validation.secrets import Uri
 from orchestrator.validation.strict import Items, Strict
 from trainer.features import Feature, FeatureSpec
@@ -37,8 +39,11 @@ class FeatureConfig(Strict):
     """A feature: its column and, for a multi-valued feature, the column of the weights."""
 
     name: str = Field(min_length=1)
+    """The column. A text alone is short for {name: text}."""
     multi: bool = False
+    """Whether an event has a list of values."""
     weights: str | None = None
+    """The column with a list of weights, one for each value."""
 
 
 AnyFeature = Annotated[
@@ -51,9 +56,13 @@ class FeaturesConfig(Strict):
     """The columns of the event table. Omit it if the source defines its own features."""
 
     user: Items[AnyFeature] = Field(min_length=1)
+    """Features of the user and the context."""
     ad: Items[AnyFeature] = Field(min_length=1)
+    """Features of the ad."""
     label: str = "click"
+    """The column of clicks, 0 or 1; `source.click` makes it from another column."""
     timestamp: str | None = "timestamp"
+    """The column of times; null if there are none (then cut by events)."""
 
 
 class Accumulators(Strict):
@@ -77,7 +86,7 @@ class ModelOptions(Strict):
     """Vector entries shared by each pair of user features (o in the paper)."""
     alone: int = Field(default=2, ge=0, le=1024)
     """Vector entries that belong to one user feature alone (s in the paper)."""
-    init_std: float = Field(default=0.05, ge=1e-30, le=100)
+    init_std: float = Field(default=0.15, ge=1e-30, le=100)
     """Standard deviation of the entries of new vectors."""
     tau: float = Field(default=15.0, gt=0, le=1e18)
     """An instance diverges at the first entry of this size; its square must fit a float32."""
@@ -94,8 +103,8 @@ class Ranges(Strict):
     alpha: Range = Interval(low=0.1, high=100)
     beta: Range = Interval(low=0.3, high=0.9)
     rho: Annotated[Bound, AfterValidator(positive)] = Multiples(k=Choice(choice=(0.1,)))
-    lam: Range = Interval(low=1e-5, high=1e-2)
-    dual_step: PositiveRange = Interval(low=1, high=30)
+    lam: Range = Interval(low=1e-4, high=1e-3)
+    dual_step: PositiveRange = Choice(choice=(30.0,))
 
 
 class ArmRanges(Strict):
@@ -111,6 +120,7 @@ class GridSampler(Strict):
 
     kind: Literal["grid"] = "grid"
     points: int = Field(default=3, ge=1, le=10_000)
+    """Values along each interval."""
 
 
 class RandomSampler(Strict):
@@ -122,19 +132,21 @@ class RandomSampler(Strict):
 class Spread(Strict):
     """The largest factor by which a draw may differ from the last champion's value."""
 
-    eta0: Factor = 10.0
-    alpha: Factor = 10.0
+    eta0: Factor = 30.0
+    alpha: Factor = 30.0
     beta: Factor = 1.6
     rho: Factor = 3.0
     lam: Factor = 10.0
     dual_step: Factor = 3.0
+    others: Factor = 3.0
+    """Any other parameter of a rule."""
 
 
 class AdaptiveSampler(Strict):
     """Draws around the last champion's setting. That setting itself is tried again every cycle."""
 
     kind: Literal["adaptive"] = "adaptive"
-    explore: float = Field(default=0.1, ge=0, le=1)
+    explore: float = Field(default=0.2, ge=0, le=1)
     """Fraction of the instances that is drawn from the full ranges."""
     spread: Spread = Spread()
     follow: str | None = None
@@ -144,8 +156,58 @@ class AdaptiveSampler(Strict):
 Sampler = GridSampler | RandomSampler | AdaptiveSampler
 
 
+class ChampionSelect(Strict):
+    """The paper's: all instances start from one model, and the best in-chunk survivor wins."""
+
+    kind: Literal["champion"] = "champion"
+
+
+class FirstSetting(Strict):
+    """The setting that lines start around. Line 0 starts with exactly this one.
+
+    It is one of two settings that are best on the mean of the development streams, and level within
+    the noise: `scripts/bench/README.md` has the table.
+    """
+
+    eta0: float = Field(default=0.6, gt=0, le=LARGEST)
+    alpha: float = Field(default=1.0, gt=0, le=LARGEST)
+    beta: float = Field(default=0.7, ge=0, le=2)
+
+
+class StepSpread(Strict):
+    """The largest factor by which a line's first step sizes may differ from `start`."""
+
+    eta0: Factor = 6.0
+    alpha: Factor = 6.0
+    beta: Factor = 1.3
+
+
+class LineagesSelect(Strict):
+    """Every instance continues a line with its own setting and model.
+
+    Lines are ranked by discounted served log-loss. The best one is the champion. Lines that are
+    worse with certainty are replaced by copies of good ones with perturbed settings.
+    """
+
+    kind: Literal["lineages"] = "lineages"
+    start: FirstSetting = FirstSetting()
+    within: StepSpread = StepSpread()
+    half_life: float = Field(default=8.0, gt=0, le=1e6)
+    """After so many cycles a served log-loss counts half."""
+    replace_every: Items[Cycles] = Field(default=(8,))
+    """Lines are dealt into so many groups. Every so many cycles, the worst of a group are replaced
+    if they are worse than the champion with certainty. Empty: only lines that diverge are."""
+    replace_share: float = Field(default=0.25, gt=0, le=0.5)
+    """The largest share of a group that is replaced at a time, at least one line."""
+    spread: Spread = Spread(eta0=3.0, alpha=3.0, beta=1.2, rho=1.5, lam=3.0, dual_step=3.0)
+    """The largest factor by which a copy's setting differs from that of its parent."""
+
+
+Select = ChampionSelect | LineagesSelect
+
+
 class SearchConfig(Strict):
-    """How many instances a cycle has, and which settings they try."""
+    """How many instances a cycle has, which settings they try, and how one is selected."""
 
     instances: int = Field(default=16, ge=1, le=100_000)
     """At most 100,000: every one of them has its outcome in the record of the cycle."""
@@ -154,22 +216,49 @@ class SearchConfig(Strict):
         one_of({"grid": GridSampler, "random": RandomSampler, "adaptive": AdaptiveSampler}, "kind"),
     ] = AdaptiveSampler()
     ranges: Ranges = Ranges()
+    select: Annotated[
+        Select, one_of({"champion": ChampionSelect, "lineages": LineagesSelect}, "kind")
+    ] = ChampionSelect()
 
 
 class StartFrom(Strict):
     """The arm starts at `cycle` instead of 0, with the champion that `arm` has by then."""
 
     arm: str
+    """An arm that is listed before this one."""
     cycle: Cycles
+    """The first cycle of this arm."""
+
+
+class StartFromRun(Strict):
+    """The arm starts with the champion of another run, whose features, rule and geometry may
+    differ: what both models have is kept, everything else starts anew."""
+
+    run: Uri
+    """The other run's folder or URI."""
+    arm: str | None = None
+    """The arm of that run. Default: the one it publishes, else its first."""
+    cycle: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
+    """The champion after this cycle; its files must still be there. Default: the newest."""
+
+
+def _start(data: object) -> object:
+    if data is None or isinstance(data, StartFrom | StartFromRun):
+        return data
+    from_run = isinstance(data, dict) and "run" in data
+    return read_as(StartFromRun if from_run else StartFrom, data)
 
 
 class ArmConfig(Strict):
     """One rule with its own sequence of models."""
 
     name: str
-    rule: AnyRule = RULES["none"](name="none")
+    """The name of its folders, and in tables."""
+    rule: AnyRule = RULES["holdfast"](name="holdfast")
+    """A rule's name, or its name and parameters."""
     ranges: ArmRanges = ArmRanges()
-    start_from: StartFrom | None = None
+    start_from: Annotated[StartFrom | StartFromRun | None, validate_with(_start)] = None
+    """{arm, cycle}: another arm's champion; {run}: that of another run."""
     family: str | None = None
     """Set by `sustain`: the name of the arm that this one was expanded from."""
 
@@ -185,7 +274,7 @@ class ArmConfig(Strict):
     @property
     def first_cycle(self) -> int:
         """The first cycle that this arm trains in."""
-        return self.start_from.cycle if self.start_from else 0
+        return self.start_from.cycle if isinstance(self.start_from, StartFrom) else 0
 
 
 class Sustain(Strict):
@@ -194,16 +283,35 @@ class Sustain(Strict):
     Every arm is expanded into one arm for each setting, with its own sequence of models.
     """
 
-    eta0: Items[Annotated[Value, Field(gt=0)]] = Field(min_length=1)
+    eta0: Items[Annotated[Value, Field(gt=0)]] | None = Field(default=None, min_length=1)
+    eta0_over_alpha: Items[Annotated[Value, Field(gt=0)]] | None = Field(default=None, min_length=1)
+    """Instead of eta0: the size of the first step, so that eta0 is this many times alpha."""
     alpha: Items[Value] = Field(min_length=1)
     beta: Items[Value] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _one_kind_of_step(self) -> Self:
+        if (self.eta0 is None) == (self.eta0_over_alpha is None):
+            raise ValueError("must have either eta0 or eta0_over_alpha")
+        if self.eta0_over_alpha is not None and min(self.alpha) <= 0:
+            raise ValueError("with eta0_over_alpha, every alpha must be > 0")
+        return self
+
+    @property
+    def settings(self) -> Iterator[tuple[float, float, float]]:
+        """eta0, alpha and beta of every setting."""
+        steps = self.eta0 or self.eta0_over_alpha or ()
+        for step, alpha, beta in product(steps, self.alpha, self.beta):
+            yield (step if self.eta0 else float(f"{step * alpha:.6g}")), alpha, beta
 
 
 class Retention(Strict):
     """Which models are kept: those of the last `keep_last` cycles, and every `keep_every`-th."""
 
     keep_last: Cycles = 8
+    """Models of this many last cycles are kept."""
     keep_every: Cycles | None = None
+    """Also those of every such cycle; none: no others."""
 
 
 class PublishConfig(Strict):
@@ -223,6 +331,7 @@ class StreamConfig(Strict):
     """Where the events come from, and which of their columns are features."""
 
     source: AnySource
+    """Where the events come from: a mapping with `kind`, or a kind alone."""
     features: FeaturesConfig | None = None
 
 
@@ -230,6 +339,7 @@ class RunConfig(StreamConfig):
     """The config of a run."""
 
     seed: int = Field(default=0, ge=0, lt=2**63)
+    """The same seed gives the same bits."""
     cycles: Cycles | None = None
     """The number of cycles; none: until the source ends."""
     model: ModelOptions = ModelOptions()
@@ -282,7 +392,10 @@ def identity(config: RunConfig) -> dict[str, Any]:
     the place of publishing. A deadline does, because it selects by the clock.
     """
     without_effect = {"cycles", "actors", "tries", "patience_s", "retention", "publish"}
-    return config.model_dump(mode="json", exclude=without_effect)
+    found = config.model_dump(mode="json", exclude=without_effect)
+    if found["search"]["select"] == ChampionSelect().model_dump():  # what older configs mean
+        del found["search"]["select"]
+    return found
 
 
 def config_hash(config: RunConfig) -> str:

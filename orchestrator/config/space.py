@@ -26,10 +26,27 @@ def grid_size(config: RunConfig) -> int:
 
 
 def grid_axes(config: RunConfig) -> tuple[int, ...]:
-    """Grid points along each parameter: the most of any arm; 1 if no arm searches it."""
+    """Grid points along each coordinate of a draw: the most of any arm; 1 if none searches it."""
     points = config.search.sampler.points if isinstance(config.search.sampler, GridSampler) else 1
     spaces = [space_of(config, arm, rho0=1.0) for arm in config.arms]
     return tuple(
-        max(grid_points(space[name], points) if name in space else 1 for space in spaces)
-        for name in PARAMETERS
+        max(grid_points(span, points) if (span := _at(space, i)) else 1 for space in spaces)
+        for i in range(draw_width(config))
     )
+
+
+def draw_width(config: RunConfig) -> int:
+    """The coordinates of a draw: one for each known parameter, then one for each other."""
+    others = (set(searched(arm.rule)) - set(PARAMETERS) for arm in config.arms)
+    return len(PARAMETERS) + max(map(len, others))
+
+
+def names_in_draws(space: Space) -> tuple[str, ...]:
+    """The parameter that each coordinate of a draw is for."""
+    return (*PARAMETERS, *(name for name in space if name not in PARAMETERS))
+
+
+def _at(space: Space, i: int) -> Interval | Choice | None:
+    """The range of coordinate i of a draw."""
+    names = names_in_draws(space)
+    return space.get(names[i]) if i < len(names) else None

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from itertools import product
 
 from orchestrator.config.ranges import Choice
 from orchestrator.config.rules import searched
@@ -19,12 +18,12 @@ def sustain_mistakes(config: RunConfig) -> list[Mistake]:
     if config.sustain is None:
         return []
     found: list[Mistake] = []
-    for name in ("eta0", "alpha", "beta"):
-        texts = [_in_name(value) for value in getattr(config.sustain, name)]
+    for name, values in _lists(config.sustain):
+        texts = [_in_name(value) for value in values]
         if len(set(texts)) < len(texts):
             text = f"values must differ in their first six digits, but are {cut(', '.join(texts))}"
             found.append((("sustain", name), text))
-    settings = math.prod(len(getattr(config.sustain, name)) for name in ("eta0", "alpha", "beta"))
+    settings = math.prod(len(values) for _, values in _lists(config.sustain))
     if settings * len(config.arms) > MAX_ARMS:
         text = f"must make at most {MAX_ARMS} arms, but makes {settings * len(config.arms)}"
         return [(("sustain",), text)]
@@ -61,8 +60,14 @@ def sustained(config: RunConfig) -> RunConfig:
     return config.model_copy(update={"sustain": None, "arms": arms, "search": one})
 
 
+def _lists(grid: Sustain) -> list[tuple[str, tuple[float, ...]]]:
+    """The lists that span the grid."""
+    named = ((name, getattr(grid, name)) for name in Sustain.model_fields)
+    return [(name, values) for name, values in named if values is not None]
+
+
 def _expanded(arm: ArmConfig, grid: Sustain) -> Iterator[ArmConfig]:
-    for eta0, alpha, beta in product(grid.eta0, grid.alpha, grid.beta):
+    for eta0, alpha, beta in grid.settings:
         fixed = {"eta0": eta0, "alpha": alpha, "beta": beta}
         name = "_".join([arm.name, *(f"{key}-{_in_name(value)}" for key, value in fixed.items())])
         ranges = ArmRanges(**{key: Choice(choice=(value,)) for key, value in fixed.items()})

@@ -9,7 +9,14 @@ after the newest committed cycle; newer records are set aside.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.journal.record import CorruptError, CycleRecord, FileRef, decode, encode
+from orchestrator.journal.record import (
+    CorruptError,
+    CycleRecord,
+    FileRef,
+    decode,
+    encode,
+    files_of,
+)
 from orchestrator.storage.store import Store, read, sha256_of
 
 
@@ -33,6 +40,17 @@ def record_path(arm: str, cycle: int) -> str:
 def model_path(arm: str, cycle: int, delta: bool = False) -> str:
     """The path of a full model, or of the delta of one cycle."""
     return f"models/{arm}/cycle-{cycle:06d}{'.delta' if delta else ''}.safetensors"
+
+
+def line_path(arm: str, cycle: int, line: int | None) -> str:
+    """The path of the snapshot of a line after a cycle; None: of the champion, for all lines.
+
+    Before cycle 0 that is the champion of another run that the arm started from.
+    """
+    if cycle < 0:
+        return f"lines/{arm}/started.safetensors"
+    name = "champion" if line is None else f"line-{line}"
+    return f"lines/{arm}/cycle-{cycle:06d}-{name}.safetensors"
 
 
 def commit(store: Store, records: Iterable[CycleRecord]) -> None:
@@ -96,7 +114,7 @@ def newest_committed(store: Store, arms: Mapping[str, int]) -> Committed:
         for arm in (arm for arm, first in arms.items() if first <= cycle):
             try:
                 record = read_record(store, arm, cycle)
-                check_files(store, record.model, checksums)
+                check_files(store, files_of(record), checksums)
                 records[arm] = record
             except CorruptError as error:
                 faults.append(str(error))
@@ -115,10 +133,11 @@ def set_aside_uncommitted(store: Store, arms: Iterable[str], cycle: int) -> list
     """
     moved = []
     for arm in reversed(list(arms)):
-        for name in store.names(f"models/{arm}"):
-            number = _cycle_number(name)
-            if number is not None and number > cycle:
-                store.delete(f"models/{arm}/{name}")
+        for folder in (f"models/{arm}", f"lines/{arm}"):
+            for name in store.names(folder):
+                number = _cycle_number(name)
+                if number is not None and number > cycle:
+                    store.delete(f"{folder}/{name}")
         for number in reversed(cycles_of(store, arm)):
             if number > cycle:
                 path = record_path(arm, number)
@@ -159,5 +178,5 @@ def _copy_to_set_aside(store: Store, path: str) -> None:
 
 
 def _cycle_number(name: str) -> int | None:
-    digits = name.removeprefix("cycle-").split(".")[0]
+    digits = name.removeprefix("cycle-").split(".")[0].split("-")[0]
     return int(digits) if name.startswith("cycle-") and digits.isdecimal() else None

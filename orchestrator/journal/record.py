@@ -21,18 +21,22 @@ from pydantic import (
 )
 
 from divergence.errors import InputError
+from orchestrator.search.lineages import Lineages, Replacement
 from orchestrator.search.sampler import SearchState
 from orchestrator.storage.checksummed import CorruptError as CorruptError
 from orchestrator.storage.checksummed import dumps, loads
 from orchestrator.validation.strict import MAX_INT
 from trainer.outcome import Outcome, Status, is_useful
+from trainer.setting import Setting
 
 SCHEMA = 1
 MODEL_PATH = (
-    r"^models/([A-Za-z0-9][A-Za-z0-9._-]{0,63}/)?cycle-\d{6,12}(\.delta)?(-[0-9a-f]{12})?"
+    r"^(models/([A-Za-z0-9][A-Za-z0-9._-]{0,63}/)?cycle-\d{6,12}(\.delta)?(-[0-9a-f]{12})?"
+    r"|lines/[A-Za-z0-9][A-Za-z0-9._-]{0,63}/(cycle-\d{6,12}-(line-\d{1,6}|champion)|started))"
     r"\.safetensors$"
 )
-"""The paths of models: those of a run name the arm, those of a published place a checksum."""
+"""The paths of models: those of a run name the arm, those of a published place a checksum. The
+snapshots of lines are in a folder of their own."""
 MAX_FILES = 1000
 """The most files of a model; the loop writes a full one after 96 deltas."""
 
@@ -54,7 +58,7 @@ class ChunkInfo:
 
     `constant_logloss` is the log-loss of predicting the chunk's own CTR for every event.
     `set_aside` counts skipped rows by reason. `newest` is the time of the last event (ISO 8601);
-    None if events have no time.
+    None if events have no time. `digest` is a checksum of the events.
     """
 
     origin: str
@@ -63,6 +67,7 @@ class ChunkInfo:
     constant_logloss: float
     set_aside: dict[str, int]
     newest: Time | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,68 @@ class ChampionNorms:
     max_inf: float
     top10_inf: float
     max_msqr: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOrigin:
+    """How to make a line's model again: load `base`, the model after the cycle `since`, and train
+    on every chunk since then.
+
+    Without a base it starts with an empty model. `steps` has the settings, each from its cycle on,
+    and `skipped` the cycles that the line did not train in.
+    """
+
+    base: FileRef | None
+    since: int
+    steps: tuple[tuple[int, Setting], ...] = ()
+    skipped: tuple[int, ...] = ()
+
+    def after(self, cycle: int, setting: Setting, trained: bool) -> "ModelOrigin":
+        """The same after one more cycle."""
+        same = bool(self.steps) and self.steps[-1][1] == setting
+        return replace(
+            self,
+            steps=self.steps if same else (*self.steps, (cycle, setting)),
+            skipped=self.skipped if trained else (*self.skipped, cycle),
+        )
+
+    def setting_in(self, cycle: int) -> Setting | None:
+        """The setting with which the line trained in a cycle; None: it did not."""
+        if cycle in self.skipped:
+            return None
+        found = [setting for first, setting in self.steps if first <= cycle]
+        if not found:
+            raise InputError(f"cycle {cycle}: no record says with which setting a line trained")
+        return found[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class LinesRecord:
+    """The lines of an arm after a cycle; all tuples are in the order of line numbers.
+
+    `served` has the log-loss of each line on this chunk before it trained, None if it was not
+    scored. `why` says why the champion is the champion.
+    """
+
+    cycle: int
+    """The last cycle with events: the models are of this cycle."""
+    state: Lineages
+    origins: tuple[ModelOrigin, ...]
+    served: tuple[float | None, ...]
+    replaced: tuple[Replacement, ...]
+    why: str
+
+    def __post_init__(self) -> None:
+        """ValueError if the parts do not fit together."""
+        lines = range(len(self.state.lines))
+        named = [number for one in self.replaced for number in (one.line, one.parent)]
+        if self.state.champion is not None:
+            named.append(self.state.champion)
+        if not (
+            len(self.origins) == len(self.served) == len(lines)
+            and all(number in lines for number in named)
+        ):
+            raise ValueError(f"there are {len(lines)} lines, but it has others")
 
 
 class CycleRecord(BaseModel):
@@ -117,6 +184,8 @@ class CycleRecord(BaseModel):
     """The state that the next cycle's draws start from."""
     timings: dict[str, float]
     """Seconds by stage; `cycle` is the total."""
+    lineages: LinesRecord | None = None
+    """The lines, where `search.select` is lineages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +220,13 @@ def count_outcomes(record: CycleRecord) -> OutcomeCounts:
     )
 
 
+def files_of(record: CycleRecord) -> tuple[FileRef, ...]:
+    """All files that a run needs to resume after this record."""
+    origins = record.lineages.origins if record.lineages else ()
+    bases = {origin.base.path: origin.base for origin in origins if origin.base}
+    return (*record.model, *bases.values())
+
+
 def winning_outcome(record: CycleRecord) -> Outcome | None:
     """The outcome of the winning instance; None if there is no winner."""
     return next((o for o in record.outcomes if o.instance == record.winner), None)
@@ -167,8 +243,14 @@ def encode(record: CycleRecord) -> bytes:
     """Serialise a record. A field added after the first version of the format is left out while it
     is None, so that old records keep their bytes."""
     body = json.loads(record.model_dump_json())
-    if body["chunk"]["newest"] is None:
-        del body["chunk"]["newest"]
+    for field in ("newest", "digest"):
+        if body["chunk"][field] is None:
+            del body["chunk"][field]
+    if body["lineages"] is None:
+        del body["lineages"]
+    for holder, key in [(body["search"], "incumbent"), *((o, "setting") for o in body["outcomes"])]:
+        if holder[key] is not None and holder[key]["others"] is None:
+            del holder[key]["others"]
     return dumps(body)
 
 

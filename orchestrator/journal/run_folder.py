@@ -33,7 +33,7 @@ def run_config(store: Store) -> RunConfig:
         text = read(store, CONFIG, MAX_BYTES).decode()
     except CorruptError as error:
         raise InputError(f"{store.uri}/{error}") from None
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{store.uri}: not a run folder: it has no {CONFIG}") from None
     except UnicodeDecodeError:
         raise InputError(f"{store.uri}/{CONFIG}: must be UTF-8 text, but is not") from None
@@ -79,7 +79,7 @@ def _delete_temporary(store: Store, config: RunConfig) -> None:
     """Delete what a killed driver was writing. Its lease is ours now."""
     store.delete_temporary("", CONFIG)
     for arm in config.arms:
-        for folder in ("journal", "models", "set-aside/journal"):
+        for folder in ("journal", "models", "lines", "set-aside/journal"):
             store.delete_temporary(f"{folder}/{arm.name}")
 
 

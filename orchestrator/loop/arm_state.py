@@ -1,26 +1,23 @@
 """An arm between two cycles: its champion, its search, and how a cycle changes them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from divergence.bound import rho0
 from divergence.rules import Rule
-from orchestrator.config.rules import initial_mu, kernel_rule
+from orchestrator.config.rules import any_kernel_rule, initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, RunConfig
 from orchestrator.config.space import Space, space_of
-from orchestrator.journal.models import read_model
-from orchestrator.journal.record import CycleRecord, FileRef
+from orchestrator.journal.record import FileRef, LinesRecord
 from orchestrator.loop.prefetch import PreparedChunk
 from orchestrator.pool.messages import ArmResult, Task
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.search.sampler import Draws, SearchState, ask, tell, with_leader_steps
-from orchestrator.storage.store import Store
 from trainer.chunk import Chunk
 from trainer.kernel import Tables
-from trainer.model import Changes, Model, ModelConfig, WorkingSet
+from trainer.model import Changes, Model, WorkingSet
 from trainer.modelfile import load_model, save_model
-from trainer.setting import Setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,8 @@ class Plan:
     chunk: Chunk
     shared_chunk: Any
     """The chunk where trainers read it."""
-    working_set: WorkingSet
+    working_set: WorkingSet | None
+    """None for lines: the actors gather for themselves."""
     tasks: tuple[Task, ...]
     caution: int
     """How cautiously the settings are drawn; 0 is normal."""
@@ -48,6 +46,9 @@ class ArmState:
         """The champion's files; only commits change them."""
         self.has_champion = False
         self.pace = Pace()
+        self.snapshots: dict[str, Any] = {}
+        """Models of lines to write with the next commit, by path."""
+        self.lineages: LinesRecord | None = None
         self._search_config = config.search
         self._space: Space = space_of(config, arm, rho0(model.shape.ad))
         self._expire_after = config.model.expire_after
@@ -61,8 +62,7 @@ class ArmState:
     @property
     def sample_rule(self) -> Rule:
         """The arm's rule with arbitrary parameters, to compile kernels for."""
-        any_setting = Setting(1.0, 1.0, 0.5, rho=1.0, lam=0.1, dual_step=1.0)
-        return kernel_rule(self.config.rule, any_setting)
+        return any_kernel_rule(self.config.rule)
 
     def start_from(self, other: "ArmState") -> None:
         """Copy another arm's champion and setting: this arm starts now."""
@@ -92,6 +92,7 @@ class ArmState:
 
     def progress(self, plan: Plan, share: Callable[[Tables], Any]) -> ArmProgress:
         """The plan as the pool takes it; `share` puts the rows where trainers read them."""
+        assert plan.working_set is not None
         return ArmProgress(
             self.name,
             plan.cycle,
@@ -108,7 +109,11 @@ class ArmState:
         self.search = tell(self.search, result.outcomes, result.winner)
         if result.tables is None:
             return None
+        assert plan.working_set is not None
         return self.promote(plan.cycle, plan.chunk, plan.working_set, result.tables)
+
+    def without_events(self) -> None:
+        """A cycle had no events."""
 
     def promote(self, cycle: int, chunk: Chunk, start: WorkingSet, won: Tables) -> Changes:
         """Write a winner's rows into the model, and drop the vectors that have expired."""
@@ -117,18 +122,3 @@ class ArmState:
             changes = changes.with_dropped(self.model.expire(cycle - self._expire_after))
         self.has_champion = True
         return changes
-
-
-def open_arms(
-    config: RunConfig, model: ModelConfig, store: Store, records: Mapping[str, CycleRecord]
-) -> dict[str, ArmState]:
-    """All arms by name, as the last committed cycle left them; new ones are empty."""
-    arms = {}
-    for arm in config.arms:
-        record = records.get(arm.name)
-        files = record.model if record else ()
-        state = ArmState(config, arm, read_model(store, files, model))
-        state.has_champion, state.files = bool(files), files
-        state.search = record.search if record else state.search
-        arms[arm.name] = state
-    return arms

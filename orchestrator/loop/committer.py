@@ -7,17 +7,20 @@ model calls `wait` first. The loop decides when a commit starts: not while actor
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
+from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.config.schema import Retention
 from orchestrator.journal.journal import commit, model_path, unneeded_models
 from orchestrator.journal.norms import champion_norms
-from orchestrator.journal.record import CycleRecord, FileRef
+from orchestrator.journal.record import CycleRecord, FileRef, files_of
 from orchestrator.loop.arm_state import ArmState
+from orchestrator.storage.background import BackgroundThread
 from orchestrator.storage.store import Store
 from trainer.model import Changes
 from trainer.modelfile import save_delta, save_model
@@ -37,6 +40,8 @@ class PendingCommit:
     arm: ArmState
     record: CycleRecord
     changes: Changes | None
+    snapshots: Mapping[str, Any] = field(default_factory=dict)
+    """Models of lines, by path, as bytes or arrays of bytes."""
 
 
 class Committer:
@@ -50,11 +55,13 @@ class Committer:
         self, store: Store, retention: Retention, listeners: Sequence[Listener] = ()
     ) -> None:
         self._store, self._retention, self._listeners = store, retention, listeners
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._thread = BackgroundThread("commit")
         self._pending: Sequence[PendingCommit] = ()
         self._running: Future[list[CycleRecord]] | None = None
         self._committed: list[CycleRecord] = []
         """The records that the listeners have not seen yet."""
+        self._line_files: dict[str, int] = {}
+        """The cycle in which a snapshot of a line was last needed, by path."""
         self.seconds = 0.0
         """How long the last commit took."""
 
@@ -77,7 +84,7 @@ class Committer:
                 raise
             log.warning("%s: the last cycle was not committed: %s", self._store.uri, second)
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._thread.stop()
 
     def hand_over(self, cycle: Sequence[PendingCommit]) -> None:
         """The next cycle to commit: one entry for each arm, in the order of the arms."""
@@ -88,7 +95,8 @@ class Committer:
     def start(self) -> None:
         """Start to commit what was handed over."""
         if self._pending:
-            self._running, self._pending = self._thread.submit(self._write, self._pending), ()
+            call = partial(self._write, self._pending)
+            self._running, self._pending = self._thread.submit(call), ()
 
     def wait(self) -> None:
         """Return once what was handed over is committed: now the models may change."""
@@ -119,6 +127,8 @@ class Committer:
         records = []
         for pending in cycle:
             arm, changes = pending.arm, pending.changes
+            for path, data in pending.snapshots.items():
+                self._store.create(path, bytes(data))
             # An arm that starts from another has a champion, but no files of its own yet.
             if changes is not None or (arm.has_champion and not arm.files):
                 arm.files = self._write_model(arm, changes, pending.record.cycle)
@@ -153,6 +163,19 @@ class Committer:
         for name in unneeded_models(names, record.cycle, kept.keep_last, kept.keep_every):
             if f"{folder}/{name}" not in used:
                 self._store.delete(f"{folder}/{name}")
+        if record.lineages is not None:
+            self._delete_old_snapshots(record)
+
+    def _delete_old_snapshots(self, record: CycleRecord) -> None:
+        """Delete the snapshots of lines that none of the last cycles needs."""
+        used = {file.path for file in files_of(record)}
+        for name in self._store.names(f"lines/{record.arm}"):
+            path = f"lines/{record.arm}/{name}"
+            last = record.cycle if path in used else self._line_files.get(path, record.cycle)
+            self._line_files[path] = last
+            if record.cycle - last >= self._retention.keep_last:
+                self._store.delete(path)
+                del self._line_files[path]
 
 
 def needs_full(files: Sequence[FileRef]) -> bool:

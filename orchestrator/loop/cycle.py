@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from orchestrator.config.schema import AdaptiveSampler, RunConfig
+from orchestrator.config.schema import AdaptiveSampler, RunConfig, StartFrom
 from orchestrator.journal.record import CycleRecord
 from orchestrator.loop.arm_state import ArmState, Plan
 from orchestrator.loop.committer import Committer, PendingCommit
@@ -67,7 +67,7 @@ def run_cycle(loop: Loop, cycle: int) -> bool:
     pending = []
     for arm in arms:
         record = _record(loop, prepared, clock, arm, plans.get(arm.name), results.get(arm.name))
-        pending.append(PendingCommit(arm, record, changes.get(arm.name)))
+        pending.append(PendingCommit(arm, record, changes.get(arm.name), arm.snapshots))
     loop.committer.hand_over(pending)
     return True
 
@@ -118,7 +118,7 @@ def _arms_in(loop: Loop, cycle: int) -> list[ArmState]:
     arms = [arm for arm in loop.arms.values() if arm.config.first_cycle <= cycle]
     for arm in arms:
         start = arm.config.start_from
-        if start is not None and start.cycle == cycle:
+        if isinstance(start, StartFrom) and start.cycle == cycle:
             arm.start_from(loop.arms[start.arm])
     return arms
 
@@ -147,6 +147,8 @@ def _record(
     result: ArmResult | None,
 ) -> CycleRecord:
     """An arm's record, except the champion's files and norms, which the commit adds."""
+    if result is None:
+        arm.without_events()
     return CycleRecord(
         driver=loop.driver,
         config_hash=loop.config_hash,
@@ -163,4 +165,5 @@ def _record(
         caution=plan.caution if plan else arm.search.caution,
         search=arm.search,
         timings=clock.timings(),
+        lineages=arm.lineages,
     )

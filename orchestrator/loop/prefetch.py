@@ -3,15 +3,18 @@
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from orchestrator.journal.record import ChunkInfo
+from orchestrator.sources.digest import digest_of
 from orchestrator.sources.protocol import Events, Source
+from orchestrator.storage.background import BackgroundThread
 from orchestrator.validation.uris import redact
 from trainer.chunk import Chunk, compile_chunk
 from trainer.features import FeatureSpec
@@ -43,7 +46,7 @@ class Prefetcher:
     ) -> None:
         """`share` puts a chunk where trainers read it. The run ends before cycle `cycles`."""
         self._source, self._share, self._stop, self._cycles = source, share, stop, cycles
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
+        self._thread = BackgroundThread("feed")
         self._next: tuple[int, Future[PreparedChunk | None]] | None = None
 
     def take(self, cycle: int) -> PreparedChunk | None:
@@ -65,13 +68,13 @@ class Prefetcher:
 
     def close(self) -> None:
         """Stop the thread; a chunk that it works on is dropped when it is done."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.stop()
 
     def _started(self, cycle: int) -> Future[PreparedChunk | None] | None:
         if self._cycles is not None and cycle >= self._cycles:
             return None
         if self._next is None or self._next[0] != cycle:
-            self._next = (cycle, self._thread.submit(self._prepare, cycle))
+            self._next = (cycle, self._thread.submit(partial(self._prepare, cycle)))
         return self._next[1]
 
     def _prepare(self, cycle: int) -> PreparedChunk | None:
@@ -95,6 +98,7 @@ def prepare_chunk(
         constant_logloss=float(chunk.constant_logloss) if chunk else 0.0,
         set_aside=dict(events.set_aside),
         newest=newest_event(events.table, spec.timestamp),
+        digest=digest_of(events.table),
     )
     shared = None
     if chunk is not None:

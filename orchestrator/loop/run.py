@@ -3,7 +3,7 @@
 import secrets
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
@@ -11,10 +11,11 @@ from enum import Enum
 from orchestrator.config.schema import RunConfig, config_hash, feature_spec
 from orchestrator.journal.models import model_config
 from orchestrator.journal.run_folder import ResumePoint
-from orchestrator.loop.arm_state import open_arms
 from orchestrator.loop.committer import Committer, Listener
 from orchestrator.loop.cycle import Loop, run_cycle
+from orchestrator.loop.open_arms import open_arms, recall_chunks
 from orchestrator.loop.prefetch import Prefetcher
+from orchestrator.loop.resume import resume_source
 from orchestrator.pool.protocol import MakePool
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
@@ -53,23 +54,32 @@ def run(
     listeners: Sequence[Listener],
     make_pool: MakePool,
     stop: threading.Event | None = None,
+    step: Callable[[str], None] = lambda _: None,
 ) -> Ended:
-    """Run from `start` until the last cycle, the end of the stream, or `stop`."""
+    """Run from `start` until the last cycle, the end of the stream, or `stop`.
+
+    `step` is called with what happens before the first cycle.
+    """
     sys.setswitchinterval(SWITCH_S)
     stop = stop or threading.Event()
     if config.cycles is not None and start.cycle >= config.cycles:
         return Ended(Ending.COMPLETE, start.cycle)
+    step("opening the source")
     source = open_source(config.source, feature_spec(config.features), store.uri, stop)
+    resume_source(source, start)
     arms = open_arms(config, model_config(config, source.spec), store, start.records)
     shape = next(iter(arms.values())).model.shape
     job = Job(source.spec, shape, config.model.tau)
+    step("starting trainer processes, and compiling for them (once on each machine)")
     with (
         closing(make_pool(job, [arm.sample_rule for arm in arms.values()])) as pool,
         closing(Prefetcher(source, pool.share, stop, config.cycles)) as prefetcher,
         Committer(store, config.retention, listeners) as committer,
     ):
+        recall_chunks(arms, store, source, pool.share)
         prefetcher.start(start.cycle)
         pool.wait_until_ready()
+        step(f"reading the events of cycle {start.cycle}, then training on them")
         driver = secrets.token_hex(8)
         loop = Loop(config, arms, pool, prefetcher, committer, config_hash(config), driver)
         cycle = start.cycle

@@ -19,11 +19,11 @@ from orchestrator.pool.ray_errors import first_line, node_is_lost
 
 log = logging.getLogger(__name__)
 START_S = 180.0
-"""How long there may be no actor that is ready."""
+"""How long a run may have no actor that is ready at its start."""
 MAX_FAILED_STARTS = 5
 POLL_S = 1.0
 MANY = 64
-"""From so many pending calls on, all answers that are there are taken at once."""
+"""With more pending calls than this, all answers that have arrived are taken together."""
 
 
 class ActorSet:
@@ -35,6 +35,8 @@ class ActorSet:
         self.all: list[ActorHandle] = []
         self._failed_starts = 0
         self._none_ready_since = time.monotonic()
+        self._trained = False
+        """Whether an actor has ever been ready."""
 
     @property
     def ready(self) -> list[ActorHandle]:
@@ -87,7 +89,7 @@ class ActorSet:
 
     def mark_ready(self, actor: ActorHandle) -> None:
         """The actor has said that it is ready."""
-        actor.starting, self._failed_starts = None, 0
+        actor.starting, self._failed_starts, self._trained = None, 0, True
 
     def note_failure(self, actor: ActorHandle, error: RayError) -> None:
         """Count an actor that died before it was ready. InputError where several in a row do."""
@@ -96,14 +98,19 @@ class ActorSet:
             raise InputError(f"trainer processes fail to start: {first_line(error)}") from error
 
     def check_some_are_ready(self) -> None:
-        """InputError where no actor has been ready for too long."""
+        """InputError where no actor is ready in time at the start of a run.
+
+        Later a run waits: a cluster that has lost all its nodes needs minutes for new ones.
+        """
         now = time.monotonic()
         if self.ready:
             self._none_ready_since = now
         elif now - self._none_ready_since > START_S:
-            raise InputError(
-                f"no trainer process has started in {START_S:.0f} s: are there free CPUs?"
-            )
+            text = f"no trainer process has started in {START_S:.0f} s: are there free CPUs?"
+            if not self._trained:
+                raise InputError(text)
+            log.warning("%s The run waits for them.", text)
+            self._none_ready_since = now
 
     def _start(self) -> None:
         handle = self._new()

@@ -1,11 +1,20 @@
 """What driver and trainer processes send each other. No Ray in here."""
 
+import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from divergence.rules import Rule
 from trainer.kernel import Tables
+from trainer.lines import LineOptions
 from trainer.outcome import Outcome
 from trainer.setting import Setting
+
+if TYPE_CHECKING:  # loads the config, which trainer processes never need
+    from orchestrator.search.lineages import Judgement
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,88 @@ class BatchReply:
     outcomes: tuple[Outcome, ...]
     raised: dict[int, str]
     served: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A chunk that a line is trained on again: with which setting and rule; None: it skipped it."""
+
+    cycle: int
+    setting: Setting | None
+    rule: Rule | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """How an actor makes a line's model that no actor has: from a base, chunk by chunk."""
+
+    line: int
+    since: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineBatch(Batch):
+    """One call: the lines of one arm that an actor has, to score and train on a chunk.
+
+    `since` is the cycle that the models are of. `copies` are (line, parent) within the actor.
+    The models of `arriving` lines come with the call, and `rebuilds` are made first.
+    """
+
+    options: LineOptions | None = None
+    since: int = -1
+    champion: int | None = None
+    """The line whose trained rows are returned, if it is here."""
+    due: frozenset[int] = frozenset()
+    """The lines of which a snapshot is returned."""
+    copies: tuple[tuple[int, int], ...] = ()
+    arriving: tuple[int, ...] = ()
+    rebuilds: tuple[Rebuild, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LineSnapshot:
+    """A line's model as a file, and its checksum."""
+
+    data: NDArray[np.uint8]
+    sha256: str
+
+    @classmethod
+    def of(cls, data: bytes) -> "LineSnapshot":
+        """A snapshot of these bytes."""
+        return cls(np.frombuffer(data, np.uint8), hashlib.sha256(data).hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class LineReply:
+    """Outcomes and errors as in a `BatchReply`, the served log-loss of each line that was scored,
+    the champion's trained rows, and snapshots."""
+
+    outcomes: tuple[Outcome, ...]
+    raised: dict[int, str]
+    served: dict[int, float]
+    rows: Tables | None
+    snapshots: dict[int, LineSnapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class LinesResult:
+    """An arm's cycle: outcomes by line number, what it changed, and what the champion has learnt.
+
+    `rows` are the champion's trained rows, if it is the same as before; `model` is its complete
+    model if it is another.
+    """
+
+    arm: str
+    outcomes: tuple[Outcome, ...]
+    winner: int | None
+    served: float | None
+    """Of the champion that the cycle started with."""
+    each_served: dict[int, float]
+    judgement: "Judgement"
+    rows: Tables | None
+    model: LineSnapshot | None
+    snapshots: dict[int, LineSnapshot]
 
 
 @dataclass(frozen=True, slots=True)

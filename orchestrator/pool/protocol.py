@@ -4,13 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from divergence.rules import Rule
-from orchestrator.pool.messages import ArmResult
-from orchestrator.pool.progress import ArmProgress
 from trainer.instance import Job
 
 
 class Pool(Protocol):
-    """Trains the instances of one cycle at a time."""
+    """Trains the instances of one cycle at a time. A pool of lines takes and gives other types."""
 
     def wait_until_ready(self) -> None:
         """Return once instances can be trained."""
@@ -20,15 +18,15 @@ class Pool(Protocol):
         """Put a value where trainers read it; give the reference that goes into `ArmProgress`."""
         ...
 
-    def start(self, arms: Sequence[ArmProgress], deadline: float | None = None) -> None:
-        """Start to train a cycle: each arm's instances.
+    def start(self, arms: Sequence[Any], deadline: float | None = None) -> None:
+        """Start to train a cycle: an `ArmProgress` (or `LinesProgress`) for each arm.
 
         `deadline` is a time of the monotonic clock: what is not finished by then is late.
         """
         ...
 
-    def results(self) -> Iterator[ArmResult]:
-        """Each arm's result of the cycle that was started, as soon as it is complete."""
+    def results(self) -> Iterator[Any]:
+        """Each arm's `ArmResult` (or `LinesResult`), as soon as it is complete."""
         ...
 
     def close(self) -> None:

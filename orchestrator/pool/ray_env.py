@@ -1,5 +1,5 @@
-"""Which Ray to use, and the environment of a local one. Ray is not imported here: it reads its
-environment when it is."""
+"""Which Ray to use, and the cores and the environment of a local one. Ray is not imported here: it
+reads its environment when it is."""
 
 import os
 from dataclasses import dataclass
@@ -27,3 +27,10 @@ def local_environment() -> None:
     """Quiet, with a token, one thread per process. Variables that the user has set stay."""
     for name, value in (QUIET | dict.fromkeys(THREADS, "1")).items():
         os.environ.setdefault(name, value)
+
+
+def local_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

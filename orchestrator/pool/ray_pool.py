@@ -6,138 +6,35 @@ retries nothing: the pool replaces a dead actor and gives its batches to others.
 deterministic, so none of this shows in the results.
 """
 
-import logging
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from typing import Any
-
 import ray
-from ray.exceptions import ObjectStoreFullError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
-from divergence.errors import InputError
-from divergence.rules import Rule
-from orchestrator.pool.actors import ActorSet
+from orchestrator.pool.actor_pool import ANSWER_S, LATE_ROWS_S, ActorPool
 from orchestrator.pool.dispatch import dispatch
-from orchestrator.pool.handle import GRACE_S, ActorHandle
-from orchestrator.pool.messages import ArmResult, BatchReply
+from orchestrator.pool.handle import ActorHandle
+from orchestrator.pool.messages import ArmResult, Batch, BatchReply
 from orchestrator.pool.progress import ArmProgress
-from orchestrator.pool.ray_errors import first_line, node_is_lost
-from orchestrator.pool.retry import RetryPolicy
-from orchestrator.pool.trainer_actor import TrainerActor
-from trainer.instance import Job
 from trainer.kernel import Tables
 
-log = logging.getLogger(__name__)
-SLOW_START_S = 20.0
-"""How long the first cycle waits for further actors after the first one is ready."""
-ANSWER_S = 60.0
-"""How long a trainer may take to answer, for the winner's rows as for anything else."""
-LATE_ROWS_S = 5.0
-"""How long the winner's rows may take after the deadline."""
 
+class RayPool(ActorPool[ArmProgress, ArmResult]):
+    """Trains instances in batches, on whichever actor is free."""
 
-class RayPool:
-    """A set of actors that outlives cycles. Any of them may die at any time."""
-
-    def __init__(
-        self,
-        job: Job,
-        rules: Sequence[Rule],
-        size: Callable[[], int],
-        policy: RetryPolicy,
-        trainer: type[TrainerActor] = TrainerActor,
-    ) -> None:
-        """Start actors of this class. `size` says before each cycle how many there should be."""
-        options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 3}
-        spread = {"scheduling_strategy": "SPREAD"}  # over all nodes, however few actors
-        new = ray.remote(**options, **spread)(trainer).remote  # type: ignore[call-overload]
-        self._actors = ActorSet(lambda: new(job, tuple(rules)))
-        self._size, self._policy = size, policy
-        self._arms: dict[str, ArmProgress] = {}
-        """The arms of this cycle whose results are not out yet, by name."""
-        self._deadline: float | None = None
-        self._actors.resize(size())
-
-    def share(self, value: Any) -> Any:
-        """Put a value where actors read it, sent once to each node; gone with its reference."""
-        try:
-            return ray.put(value)
-        except ObjectStoreFullError as error:
-            raise InputError(
-                "Ray's object store on the driver's node has no room for a chunk and its working "
-                "set: give it more (ray start --object-store-memory), or cut shorter chunks"
-            ) from error
-
-    def close(self) -> None:
-        """Stop all actors."""
-        self._actors.close()
-
-    def wait_until_ready(self) -> None:
-        """Return once all actors are ready, or only some where others are slow to start."""
-        last = None
-        while len(self._actors.ready) < len(self._actors.all):
-            self._wait(last)
-            if last is None and self._actors.ready:
-                last = time.monotonic() + SLOW_START_S
-            if last is not None and time.monotonic() >= last:
-                break
-
-    def process_ids(self) -> list[int]:
-        """The process ids of the actors that are ready."""
-        pids = []
-        for call in [actor.handle.ready.remote() for actor in self._actors.ready]:
-            with suppress(RayError):  # it died since then: the next batch will show it
-                pids.append(ray.get(call, timeout=ANSWER_S))
-        return pids
-
-    def start(self, arms: Sequence[ArmProgress], deadline: float | None = None) -> None:
-        """Adapt the pool to the cluster and dispatch the first batches."""
-        self._actors.resize(self._size())
-        self._arms = {arm.name: arm for arm in arms}
-        self._deadline = deadline
-        self._dispatch()
-
-    def results(self) -> Iterator[ArmResult]:
-        """Each arm's result, as soon as all its instances have an outcome."""
-        late = False
-        while self._arms:
-            if not late and self._deadline is not None and time.monotonic() >= self._deadline:
-                late = True
-                self._stop_at_deadline()
-            elif not late:
-                self._dispatch()
-                for arm in self._arms.values():
-                    if arm.nearly_done:
-                        self._request_rows(arm)
-            for done in [arm for arm in self._arms.values() if not arm.unfinished]:
-                tables = self._winner_rows(done, LATE_ROWS_S if late else ANSWER_S)
-                if tables is not None or done.winner is None:
-                    del self._arms[done.name]
-                    yield done.result(tables)
-                else:
-                    done.lose_winner(self._policy.tries, again=not late)
-            if any(arm.unfinished for arm in self._arms.values()):
-                self._wait(self._deadline)
-        for busy in [actor for actor in self._actors.all if actor.calls]:
-            self._actors.replace(busy)  # it did not stop at the deadline
+    THREADS = 3
 
     def _dispatch(self) -> None:
         arms = list(self._arms.values())
         dispatch(self._actors.ready, arms, self._deadline, self._policy.patience_s)
+        for arm in arms:
+            if arm.nearly_done:
+                self._request_rows(arm)
 
-    def _stop_at_deadline(self) -> None:
-        """Dispatch nothing more, and give actors a moment to report what they have.
-
-        An actor that stays silent is replaced later: it may hold the winner.
-        """
-        for arm in self._arms.values():
-            arm.close()
-        last = time.monotonic() + GRACE_S
-        while any(actor.calls for actor in self._actors.all) and time.monotonic() < last:
-            self._wait(last)
-        for arm in self._arms.values():
-            arm.mark_late()
+    def _result(self, arm: ArmProgress, late: bool) -> ArmResult | None:
+        tables = self._winner_rows(arm, LATE_ROWS_S if late else ANSWER_S)
+        if tables is not None or arm.winner is None:
+            return arm.result(tables)
+        arm.lose_winner(self._policy.tries, again=not late)
+        return None
 
     def _request_rows(self, arm: ArmProgress) -> ActorHandle | None:
         """Request the leader's rows unless that is done already; gives the actor that has them."""
@@ -161,47 +58,8 @@ class RayPool:
             return None
         return tables
 
-    # -- answers --------------------------------------------------------------------------------
-
-    def _wait(self, until: float | None) -> None:
-        """Sleep until something happens, but not beyond `until`, and process it."""
-        for actor, ref in self._actors.answers(until):
-            if not actor.removed:  # because of another of these answers
-                self._receive(actor, ref)
-        now = time.monotonic()
-        for hung in [actor for actor in self._actors.all if actor.hung_at < now]:
-            self._lose(hung, None)
-        self._actors.check_some_are_ready()
-
-    def _receive(self, actor: ActorHandle, ref: Any) -> None:
-        try:
-            answer: BatchReply | int = ray.get(ref, timeout=ANSWER_S)
-        except RayError as error:
-            self._actors.note_failure(actor, error)
-            self._lose(actor, error)
-            return
-        if not isinstance(answer, BatchReply):
-            self._actors.mark_ready(actor)
-            return
-        batch = actor.answered(ref)
+    def _record(self, actor: ActorHandle, batch: Batch, reply: BatchReply) -> None:
         arm = self._arms.get(batch.arm)
         if arm is not None:  # else its result is out already
             actor.given[arm.name] = arm.cycle
-            arm.record(batch, answer, actor, self._policy.tries)
-
-    def _lose(self, actor: ActorHandle, error: RayError | None) -> None:
-        """Replace an actor; no `error` means that it hung. The batch it worked on is lost.
-
-        The batch in its queue was not started. A lost node is not the instances' fault.
-        """
-        reason = "its process hung" if error is None else first_line(error)
-        log.info("a trainer process is lost and replaced: %s", reason)
-        for i, call in enumerate(actor.calls):
-            arm = self._arms.get(call.batch.arm)
-            if arm is None:  # its result is out already
-                continue
-            if i == 0 and not (error and node_is_lost(error)):
-                arm.lose(call.batch, reason, self._policy.tries)
-            else:
-                arm.put_back(call.batch)
-        self._actors.replace(actor)
+            arm.record(batch, reply, actor, self._policy.tries)

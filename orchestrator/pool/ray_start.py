@@ -5,8 +5,10 @@ Ray reads some of its settings when it is imported: call `local_environment` bef
 
 import logging
 import os
+import re
 import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,17 +18,12 @@ import ray
 from ray.exceptions import RayError
 
 from divergence.errors import InputError, one_line
-from orchestrator.pool.ray_env import IGNORE_UNREAD, Cluster
+from orchestrator.pool.ray_env import IGNORE_UNREAD, Cluster, local_cores
 
 ANSWER_S = 10.0
+AGENT = re.compile(r"ray::\w+Agent|dashboard/agent\.py|runtime_env/agent/main\.py")
+"""The command line of an agent, before and after it has given itself a name."""
 ROOT, PACKAGES = Path(__file__).parents[2], ("divergence", "trainer", "orchestrator")
-
-
-def local_cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager
@@ -47,7 +44,8 @@ def started_ray(
     else:
         _start(actors or local_cores(), verbose)
     try:
-        yield lambda: actors or cluster_cores()
+        with _agents_end_with_us() if cluster is None else nullcontext():
+            yield lambda: actors or cluster_cores()
     finally:
         ray.shutdown()
 
@@ -122,6 +120,33 @@ def _start(actors: int, verbose: bool) -> None:
         raise InputError(f"Ray does not start on this machine: {lines[0]}") from error
     finally:
         os.umask(mask)
+
+
+@contextmanager
+def _agents_end_with_us() -> Iterator[None]:
+    """If this process is killed, kill the agents of its Ray, too.
+
+    They notice at once that their Ray is gone, but report it to its dead server for a minute. A
+    shell waits for the end of its input, which this process holds, and kills them.
+    """
+    command = ["/bin/sh", "-c", 'read -r _; sleep 1; kill -9 "$@"', "holdfast-agents", *_agents()]
+    null = subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
+    ) as waiting:
+        try:
+            yield
+        finally:
+            waiting.kill()
+
+
+def _agents() -> list[str]:
+    """The process ids of the agents, which run as long as their Ray."""
+    import psutil  # type: ignore[import-untyped]  # a part of Ray, on the path once it is imported
+
+    raylets = (p for p in psutil.Process().children() if p.name() == "raylet")
+    below = (p for raylet in raylets for p in raylet.children())
+    return [str(p.pid) for p in below if AGENT.search(" ".join(p.cmdline()))]
 
 
 def _level(verbose: bool) -> int:

@@ -40,6 +40,9 @@ class _ArmWork:
 class TrainerActor:
     """Trains instances one after the other. The pool makes it a Ray actor."""
 
+    in_place = False
+    """Whether `train_one` trains in the rows that it is given, or in a copy."""
+
     def __init__(self, job: Job, rules: Sequence[Rule]) -> None:
         """Compile or load the kernels of these rules, so that no cycle waits for them."""
         pa.set_cpu_count(1)
@@ -98,6 +101,7 @@ class TrainerActor:
             instance=task.instance,
             buffers=self.spare,
             stop=lambda: time.monotonic() >= end,
+            in_place=self.in_place,
         )
         return replace(trained, outcome=replace(trained.outcome, tries=task.tries + 1))
 

@@ -26,9 +26,9 @@ from orchestrator.config.schema import (
     Sampler,
     SearchConfig,
 )
-from orchestrator.config.space import Space, grid_axes
+from orchestrator.config.space import Space, draw_width, grid_axes, names_in_draws
 from trainer.outcome import Outcome, Status
-from trainer.setting import PARAMETERS, Setting
+from trainer.setting import PARAMETERS, Setting, setting_of
 
 SHRINK = 0.5
 """Each level of caution multiplies eta0 by this, down to the lower end of its range."""
@@ -48,12 +48,13 @@ class SearchState:
 
 def draw_quantiles(config: RunConfig, cycle: int, rng: np.random.Generator) -> Draws:
     """Draw the quantiles of a cycle, for all arms."""
-    shape = (config.search.instances, len(PARAMETERS))
     if not isinstance(config.search.sampler, GridSampler):
-        return rng.random(shape)
+        n, known = config.search.instances, len(PARAMETERS)
+        first = rng.random((n, known))  # the same whatever else is drawn
+        return np.hstack([first, rng.random((n, draw_width(config) - known))])
     axes = grid_axes(config)
-    first = cycle * config.search.instances
-    index = np.arange(first, first + config.search.instances) % math.prod(axes)
+    start = cycle * config.search.instances
+    index = np.arange(start, start + config.search.instances) % math.prod(axes)
     steps = np.stack(np.unravel_index(index, axes), axis=1)
     lengths = np.array(axes)
     return np.where(lengths > 1, steps / np.maximum(lengths - 1, 1), 0.5)
@@ -73,12 +74,12 @@ def ask(search: SearchConfig, space: Space, state: SearchState, draws: Draws) ->
     near, first_explorer = _near_ranges(search.sampler, space, state, len(draws))
     settings = [
         _with_caution(
-            _setting_at(near if i < first_explorer else space, quantiles), space, state.caution
+            setting_at(near if i < first_explorer else space, quantiles), space, state.caution
         )
         for i, quantiles in enumerate(draws)
     ]
     if isinstance(search.sampler, AdaptiveSampler) and state.incumbent is not None:
-        settings[0] = _fitted_to(space, state.incumbent)
+        settings[0] = fitted_to(space, state.incumbent)
     return settings
 
 
@@ -103,7 +104,9 @@ def with_leader_steps(state: SearchState, leader: SearchState) -> SearchState:
     if leader.incumbent is None:
         return state
     own = state.incumbent or leader.incumbent
-    ours = replace(leader.incumbent, rho=own.rho, lam=own.lam, dual_step=own.dual_step)
+    ours = replace(
+        leader.incumbent, rho=own.rho, lam=own.lam, dual_step=own.dual_step, others=own.others
+    )
     return replace(state, incumbent=ours)
 
 
@@ -113,21 +116,25 @@ def _near_ranges(
     """The ranges near the incumbent, and the first instance that draws from the full ranges."""
     if not isinstance(sampler, AdaptiveSampler) or state.incumbent is None:
         return space, instances
-    centre = _fitted_to(space, state.incumbent)
+    centre = fitted_to(space, state.incumbent)
     near = {
-        name: narrowed(span, getattr(centre, name), getattr(sampler.spread, name))
-        if getattr(state.incumbent, name) is not None
+        name: narrowed(
+            span,
+            centre.value(name) or 0.0,
+            getattr(sampler.spread, name if name in PARAMETERS else "others"),
+        )
+        if state.incumbent.value(name) is not None
         else span
         for name, span in space.items()
     }
     return near, instances - min(round(sampler.explore * instances), instances - 1)
 
 
-def _fitted_to(space: Space, setting: Setting) -> Setting:
+def fitted_to(space: Space, setting: Setting) -> Setting:
     """The nearest setting in this space; a missing parameter gets the middle of its range."""
-    given = {name: getattr(setting, name) for name in space}
-    return Setting(
-        **{
+    given = {name: setting.value(name) for name in space}
+    return setting_of(
+        {
             name: value_at(space[name], 0.5) if value is None else nearest_value(space[name], value)
             for name, value in given.items()
         }
@@ -141,11 +148,12 @@ def _with_caution(setting: Setting, space: Space, caution: int) -> Setting:
     return replace(setting, eta0=at_most(space["eta0"], shrunk))
 
 
-def _setting_at(space: Space, quantiles: NDArray[np.float64]) -> Setting:
-    return Setting(
-        **{
+def setting_at(space: Space, quantiles: NDArray[np.float64]) -> Setting:
+    """The setting at these quantiles of the ranges."""
+    return setting_of(
+        {
             name: value_at(space[name], float(quantile))
-            for name, quantile in zip(PARAMETERS, quantiles, strict=True)
+            for name, quantile in zip(names_in_draws(space), quantiles, strict=False)
             if name in space
         }
     )

@@ -1,0 +1,80 @@
+"""Make the models of lines again: from their bases, chunk by chunk, to the same bits."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.pool.messages import Rebuild
+from trainer.chunk import Chunk
+from trainer.instance import Buffers, Job, train
+from trainer.kernel import Tables
+from trainer.lines import LineOptions, Lines
+from trainer.modelfile import load_model
+from trainer.outcome import Status
+
+Base = NDArray[np.uint8] | bytes | None
+"""A snapshot; None: an empty model."""
+
+
+class RebuildError(Exception):
+    """A line does not train as it did before."""
+
+
+def rebuild(
+    job: Job,
+    options: LineOptions,
+    wanted: Sequence[tuple[Rebuild, Base]],
+    chunk_of: Callable[[int], Chunk],
+    buffers: Buffers,
+) -> Lines:
+    """The lines as they are after the last of their steps. Each joins at the cycle of its base."""
+    lines = Lines(options)
+    waiting = sorted(wanted, key=lambda pair: pair[0].since, reverse=True)
+    cycles = sorted({step.cycle for one, _ in wanted for step in one.steps})
+    steps = {(one.line, step.cycle): step for one, _ in wanted for step in one.steps}
+
+    def join_before(cycle: float) -> None:
+        joined: list[tuple[Base, int]] = []
+        while waiting and waiting[-1][0].since < cycle:
+            one, base = waiting.pop()
+            twin = next((line for other, line in joined if _same(other, base)), None)
+            if base is None:
+                lines.add_new(one.line)
+            elif twin is not None:  # to read a file takes much longer than to copy rows
+                lines.copy(one.line, twin)
+            else:
+                lines.load(one.line, load_model(bytes(base), f"line {one.line}", options.model))
+            joined.append((base, one.line))
+
+    for cycle in cycles:
+        join_before(cycle)
+        chunk = chunk_of(cycle)
+
+        def again(line: int, tables: Tables, cycle: int = cycle, chunk: Chunk = chunk) -> bool:
+            step = steps[line, cycle]
+            if step.setting is None or step.rule is None:
+                return False
+            trained = train(
+                job, chunk, tables, step.setting, step.rule, buffers=buffers, in_place=True
+            )
+            if trained.outcome.status is not Status.RETAINED:
+                raise RebuildError(
+                    f"line {line} {trained.outcome.status} in cycle {cycle} when trained again"
+                )
+            return True
+
+        lines.see(chunk, cycle, again, buffers)
+    join_before(float("inf"))
+    return lines
+
+
+def _same(base: Base, other: Base) -> bool:
+    """Whether two bases are one file."""
+    if base is None or other is None:
+        return False
+    return base is other or np.array_equal(_array(base), _array(other))
+
+
+def _array(base: NDArray[np.uint8] | bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(base, np.uint8)
