@@ -13,6 +13,7 @@ import pyarrow.parquet
 
 from divergence.errors import InputError
 from orchestrator.export.model_table import vector_array
+from orchestrator.sources.files.raw import RawFeature, RawMapping, raw_features
 from trainer.events import check_side, weight_faults
 from trainer.model import Model
 from trainer.vectors import side_vectors
@@ -24,9 +25,17 @@ READERS = {
 }
 
 
-def catalogue_vectors(model: Model, path: str, key: str) -> pa.Table:
-    """A table with the columns id and vector: one row for each ad of the file, in its order."""
+def catalogue_vectors(
+    model: Model, path: str, key: str, mapping: RawMapping | None = None
+) -> pa.Table:
+    """A table with the columns id and vector: one row for each ad of the file, in its order.
+
+    Values are raw where there is a mapping.
+    """
     table = _read(path)
+    if mapping is not None:
+        for raw in raw_features(mapping, model.config.spec.ad).values():
+            table = _mapped(table, raw)
     if key not in table.column_names:
         raise InputError(f"{path}: has no column {key!r} (--id); it has {_column_names(table)}")
     try:
@@ -44,6 +53,20 @@ def catalogue_vectors(model: Model, path: str, key: str) -> pa.Table:
     if not ids:
         raise InputError(f"{path}: has no ads")
     return pa.table({"id": pa.array(ids), "vector": vector_array(side_vectors(model, table, "ad"))})
+
+
+def _mapped(table: pa.Table, raw: RawFeature) -> pa.Table:
+    """The table with the model's values of a feature, under its own name."""
+    name = raw.name if raw.name in table.column_names else raw.column
+    if name not in table.column_names:
+        return table
+    column = table.column(name)
+    if not pa.types.is_nested(column.type):
+        texts = [text or "" for text in column.cast(pa.string()).to_pylist()]
+        split = [raw.values(text) for text in texts] if raw.multi else []
+        found = split if split and split[0] is not None else [raw.value(text) for text in texts]
+        column = pa.array(found)
+    return table.drop_columns([name]).append_column(raw.name, column)
 
 
 def _read(path: str) -> pa.Table:

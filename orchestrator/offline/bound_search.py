@@ -15,7 +15,7 @@ from trainer.features import FeatureSpec
 from trainer.instance import Job
 from trainer.model import Model
 from trainer.outcome import Status
-from trainer.setting import Setting
+from trainer.setting import Setting, setting_of
 from trainer.sustain import sustain
 
 
@@ -23,7 +23,7 @@ def middle_setting(config: RunConfig, arm: ArmConfig, bound: float) -> Setting:
     """The middle of the arm's ranges, with rho = bound."""
     space = space_of(config, arm, bound)
     middle = {name: value_at(span, 0.5) for name, span in space.items()}
-    return Setting(**middle | {"rho": bound})
+    return setting_of(middle | {"rho": bound})
 
 
 def losses_by_k(

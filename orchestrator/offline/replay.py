@@ -8,12 +8,16 @@ from pydantic import TypeAdapter
 
 from divergence.errors import InputError
 from orchestrator.config.rules import initial_mu, kernel_rule
-from orchestrator.config.schema import ArmConfig, feature_spec
+from orchestrator.config.schema import ArmConfig, StartFromRun, feature_spec
 from orchestrator.journal.journal import check_files, read_record
 from orchestrator.journal.models import model_config, read_model
 from orchestrator.journal.record import CorruptError, CycleRecord, winning_outcome
 from orchestrator.journal.run_folder import run_config
 from orchestrator.loop.arm_state import ArmState
+from orchestrator.loop.lines_arm import line_options
+from orchestrator.loop.resume import is_what_was_trained
+from orchestrator.loop.start_run import started_model
+from orchestrator.offline.line_history import LineHistory
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
 from trainer.chunk import Chunk, compile_chunk
@@ -104,17 +108,31 @@ class _History:
             rule = f"must be from 0 to {last}" if record.outcomes else "there are no instances"
             raise InputError(f"--instance {instance}: {rule} in cycle {cycle} of {arm.name}")
         chunk = self.chunk(record)
-        return recorded, chunk, ArmState(self.config, arm, self.model_before(arm, cycle))
+        model = (
+            self.model_before(arm, cycle)
+            if record.lineages is None
+            else self.lines(arm).before(cycle, instance)
+        )
+        return recorded, chunk, ArmState(self.config, arm, model)
+
+    def lines(self, arm: ArmConfig) -> LineHistory:
+        """The past of an arm's lines."""
+        return LineHistory(
+            self.store,
+            arm,
+            self.job,
+            line_options(self.config, arm, self.model_config),
+            lambda cycle: self.record(arm.name, cycle),
+            self.chunk,
+            lambda: self.model_before(arm, arm.first_cycle),
+        )
 
     def chunk(self, record: CycleRecord) -> Chunk:
         """The events of a record's cycle; InputError if the source no longer returns the same."""
         events = self.source.events(record.cycle)
-        if events is not None and len(events.table):
-            chunk = compile_chunk(events.table, self.source.spec)
-            then = record.chunk
-            now = (len(chunk), int(chunk.click.sum()), chunk.constant_logloss)
-            if now == (then.events, then.clicks, then.constant_logloss):
-                return chunk
+        spec = self.source.spec
+        if events is not None and is_what_was_trained(events, spec, record.chunk):
+            return compile_chunk(events.table, spec)
         raise InputError(
             f"cycle {record.cycle}: the source no longer returns the events of this cycle"
         )
@@ -123,6 +141,8 @@ class _History:
         """The champion that a cycle started from."""
         if cycle > arm.first_cycle:
             return self._model_after(arm, cycle - 1)
+        if isinstance(arm.start_from, StartFromRun):
+            return started_model(self.store, arm, self.model_config)
         if arm.start_from is not None:
             model = self._model_after(self.arm(arm.start_from.arm), cycle - 1)
             model.set_mu(initial_mu(arm.rule))
@@ -131,6 +151,9 @@ class _History:
 
     def _model_after(self, arm: ArmConfig, cycle: int) -> Model:
         """The champion after a cycle: from its files, or by training the winners again."""
+        record = self.record(arm.name, cycle)
+        if record.lineages is not None and not self._has_files(arm.name, cycle):
+            return self.lines(arm).champion_after(record)
         since = cycle
         while since >= arm.first_cycle and not self._has_files(arm.name, since):
             since -= 1

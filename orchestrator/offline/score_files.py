@@ -33,20 +33,23 @@ def champion_of(store: Store, config: RunConfig, arm: str, cycle: int | None) ->
 def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table]:
     """The predicted click probability of every row of these files, in order, a table per block.
 
-    The files are read and mapped like those of the run. They need neither labels nor times. A row
-    that cannot be read gets a null.
+    The files are read and mapped like those of the run. They need neither labels nor times. Rows
+    are numbered from 1 in each file, without header and blank lines. A row that cannot be read gets
+    a null.
     """
     spec = replace(model.config.spec, timestamp=None)
     reading = _without_label(config.source.reading, spec)
     decoder = Decoder(reading, spec)
     for file in find_files(path, reading.storage_options):
+        first = 1
         for block in decoder.blocks(file):
             rows = decoder.decode(file, block)
             good = np.ones(len(rows.table), bool)
             good[list(rows.broken)] = False
             probabilities = np.full(len(good), np.nan)
             probabilities[good] = score(model, rows.table.filter(pa.array(good)))
-            numbers = np.arange(block.first, block.first + len(good))
+            numbers = np.arange(first, first + len(good))
+            first += len(good)
             yield pa.table({
                 "file": pa.DictionaryArray.from_arrays(np.zeros(len(good), np.int32), [file.name]),
                 "row": numbers,

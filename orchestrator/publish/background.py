@@ -6,7 +6,7 @@ A champion that cannot be published is reported, and the next one is tried: trai
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 from types import TracebackType
 
@@ -14,6 +14,7 @@ from divergence.errors import InputError
 from orchestrator.config.schema import PublishConfig, RunConfig
 from orchestrator.journal.record import CycleRecord
 from orchestrator.publish.publisher import Publisher
+from orchestrator.storage.background import BackgroundThread
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
 
@@ -35,7 +36,7 @@ class BackgroundPublisher(AbstractContextManager["BackgroundPublisher"]):
     def __init__(self, publisher: Publisher, say: Callable[[str], None]) -> None:
         """`say` shows a message; it is called in the caller's thread only."""
         self._publisher, self._say = publisher, say
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="publish")
+        self._thread = BackgroundThread("publish")
         self._lock = threading.Lock()
         self._next: CycleRecord | None = None
         self._last: Future[None] | None = None
@@ -51,7 +52,7 @@ class BackgroundPublisher(AbstractContextManager["BackgroundPublisher"]):
         patience_s = 0.0 if isinstance(error, KeyboardInterrupt) else LAST_S
         if self._last is not None and not wait([self._last], patience_s).done:
             self._messages.append("the last champion may not be published")
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.stop()
         self._show_messages()
 
     def offer(self, records: Iterable[CycleRecord]) -> None:

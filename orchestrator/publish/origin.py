@@ -9,7 +9,7 @@ from orchestrator.journal.journal import cycles_of, read_record
 from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.journal.run_folder import CONFIG, run_config
 from orchestrator.publish.place import Version, newest_first, version_numbers
-from orchestrator.publish.publisher import champion_cycle, check_within_bounds
+from orchestrator.publish.publisher import champion_cycle, check_within_bounds, mapping_of
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
 
@@ -48,7 +48,7 @@ class RunOrigin:
         if arm is not None and arm not in names:
             raise InputError(f"--arm {arm}: must be one of {', '.join(names)}")
         self.store, self.arm = store, arm or published_arm(config)
-        self._tau = config.model.tau
+        self._tau, self._mapping = config.model.tau, mapping_of(config)
 
     def newer(self, number: int) -> Iterator[Version | CorruptError]:
         """The versions above a number, newest first."""
@@ -64,7 +64,8 @@ class RunOrigin:
 
     def _version(self, record: CycleRecord) -> Version:
         line = f"{record.config_hash[:16]}/{self.arm}"
-        return Version(record.cycle, line, champion_cycle(record), record.started, record.model)
+        cycle, files = champion_cycle(record), record.model
+        return Version(record.cycle, line, cycle, record.started, files, self._mapping)
 
 
 def open_origin(uri: str, arm: str | None = None) -> Origin:

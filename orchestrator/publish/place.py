@@ -9,13 +9,14 @@ are never replaced.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from divergence.errors import InputError
 from orchestrator.journal.record import MAX_FILES, FileRef, Time
+from orchestrator.sources.files.raw import RawMapping
 from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 from orchestrator.validation.strict import MAX_INT
@@ -40,6 +41,12 @@ class Version:
     """UTC, ISO 8601."""
     files: Annotated[tuple[FileRef, ...], Field(min_length=1, max_length=MAX_FILES)]
     """A full model, then its deltas in order, each relative to the file before it."""
+    mapping: RawMapping | None = None
+    """How raw values become the model's; None: they are used as they are."""
+    copy_of: Annotated[int, Field(ge=0, le=MAX_INT)] | None = None
+    """The version that this one repeats, after a rollback or the way forward from it."""
+    held: bool = False
+    """Whether the place stays at this version: newer champions are not published."""
 
 
 VERSION = TypeAdapter(Version)
@@ -58,7 +65,13 @@ def version_numbers(store: Store) -> list[int]:
 
 def write_version(store: Store, version: Version) -> None:
     """Make this the newest version. Its files must exist already."""
-    store.create(version_path(version.number), dumps({"schema": SCHEMA} | asdict(version)))
+    body = {"schema": SCHEMA} | asdict(replace(version, mapping=None))
+    for name in ("mapping", "copy_of", "held"):  # as versions were written before there were these
+        if not body[name]:
+            del body[name]
+    if version.mapping is not None:
+        body["mapping"] = version.mapping.model_dump(mode="json", exclude_defaults=True)
+    store.create(version_path(version.number), dumps(body))
 
 
 def read_version(store: Store, number: int) -> Version:

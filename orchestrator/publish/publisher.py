@@ -27,6 +27,7 @@ from orchestrator.publish.place import (
     version_path,
     write_version,
 )
+from orchestrator.sources.files.raw import RawMapping, raw_mapping
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.store import Store, read
 from trainer.modelfile import save_model
@@ -60,6 +61,8 @@ class Publisher:
                 "another place, or take over once with: "
                 f"holdfast publish {run.uri} {place.uri} --arm {self.arm} --take-over"
             )
+        for folder in ("models", "versions"):  # what a killed publisher was writing
+            place.delete_temporary(folder)
 
     def publish(self, record: CycleRecord) -> Version | None:
         """Publish the champion of a committed cycle; None if the place has it or a newer one."""
@@ -68,7 +71,8 @@ class Publisher:
         check_within_bounds(record, self._config.model.tau)
         files = self._copy_files(record) if self._options.deltas else (self._write_full(record),)
         number = max(version_numbers(self._place), default=0) + 1
-        version = Version(number, self.line, champion_cycle(record), _now(), files)
+        mapping = mapping_of(self._config)
+        version = Version(number, self.line, champion_cycle(record), _now(), files, mapping)
         write_version(self._place, version)
         self._owner = self.line
         self._prune(number)
@@ -78,6 +82,11 @@ class Publisher:
         newest = newest_version(self._place)
         if newest is None:
             return False
+        if newest.held:
+            raise InputError(
+                f"{self._place.uri}: is held at version {newest.copy_of} since a rollback; to go "
+                f"on: holdfast rollback {self._place.uri} --forward"
+            )
         if newest.line != self._owner:
             raise InputError(
                 f"{self._place.uri}: another run or arm ({newest.line}) has taken over this place"
@@ -124,6 +133,12 @@ class Publisher:
         for name in self._place.names("models"):
             if MODEL_FILE.fullmatch(name) and f"models/{name}" not in used:
                 self._place.delete(f"models/{name}")
+
+
+def mapping_of(config: RunConfig) -> RawMapping | None:
+    """How raw values become those of a run's models."""
+    spec = resolve_spec(config.source, feature_spec(config.features))
+    return raw_mapping(config.source.reading, spec)
 
 
 def check_within_bounds(record: CycleRecord, tau: float) -> None:

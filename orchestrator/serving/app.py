@@ -1,99 +1,140 @@
-"""Click probabilities from the newest published champion, over HTTP."""
+"""Click probabilities from the newest published champion: what each path answers."""
 
-import json
+import sys
 import time
-from typing import Annotated, Any
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+import msgspec
 
-from orchestrator.serving.body import BoundedBody, BusyError, bounded_route, error_response
-from orchestrator.serving.metrics import Metrics, RequestMetrics
+from orchestrator.serving.body import BatchRequest, BodyDecoder, R, ScoreRequest, VectorRequest
+from orchestrator.serving.docs import docs_page, openapi
+from orchestrator.serving.metrics import Metrics
 from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
+from orchestrator.serving.turns import Answer, BusyError, Work
+from orchestrator.validation.errors import printable
+
+MOST_UNSEEN = 20
+"""How many values of a feature an answer lists."""
+
+LARGE_BYTES = 65_536
+"""A larger body makes a large request."""
+
+Decoding = Generator[None, None, R]
+"""Decodes a body in slices."""
+
+encode = msgspec.json.Encoder().encode
 
 
-class ScoreRequest(BaseModel):
-    """One user, and the ads to score for that user: objects with a value for every feature."""
+class App:
+    """The service without its sockets."""
 
-    model_config = ConfigDict(extra="forbid")
+    def __init__(
+        self, scorer: Scorer, max_age_s: float | None = None, metrics: Metrics | None = None
+    ) -> None:
+        """`/health` reports a model that is older than `max_age_s` as stale."""
+        self.scorer, self._max_age_s = scorer, max_age_s
+        self.metrics = metrics or Metrics(scorer)
+        self._score = BodyDecoder(ScoreRequest, scorer.limits)
+        self._batch = BodyDecoder(BatchRequest, scorer.limits)
+        self._vector = BodyDecoder(VectorRequest, scorer.limits)
+        self.reads: dict[str, Callable[[], Answer]] = {
+            "/health": self._health,
+            "/version": self._version,
+            "/metrics": lambda: Answer(200, self.metrics.text(), "text/plain; version=0.0.4"),
+            "/openapi.json": lambda: Answer(200, encode(openapi())),
+            "/docs": lambda: Answer(200, docs_page(), "text/html; charset=utf-8"),
+        }
+        self.works: dict[str, Callable[[bytes, str], Work]] = {
+            "/v1/score": self._work_score,
+            "/v1/batch": self._work_batch,
+            "/v1/user-vector": self._work_vector,
+        }
 
-    user: dict[str, Any]
-    ads: Annotated[list[dict[str, Any]], FailFast()]
+    def answer(self, method: str, path: str) -> Answer:
+        """The answer to a request that needs no work."""
+        if path not in self.reads and path not in self.works:
+            return refusal(404, ["path: there is nothing here; /docs says what there is"])
+        if method not in ("GET", "HEAD") or path in self.works:
+            return refusal(405, [f"method: must be {'GET' if path in self.reads else 'POST'}"])
+        return self.reads[path]()
 
+    def _decoded(self, decoder: BodyDecoder[R], body: bytes, content_type: str) -> Decoding[R]:
+        decoder.check(body, content_type)
+        request = decoder.decode(body)
+        if len(body) > LARGE_BYTES:
+            yield
+        decoder.check_keys(body, request)
+        if len(body) > LARGE_BYTES:
+            yield
+        return request
 
-class BatchRequest(BaseModel):
-    """Several requests, all answered by the same version of the model."""
+    def _work_score(self, body: bytes, content_type: str) -> Work:
+        request = yield from self._decoded(self._score, body, content_type)
+        [scored] = yield from self.scorer.scoring([(request.user, request.ads)])
+        self.metrics.count(scored)
+        answer = {"pctr": scored.pctr.tolist(), "unseen": unseen_values(scored)}
+        return Answer(200, encode(_version(scored) | answer))
 
-    model_config = ConfigDict(extra="forbid")
+    def _work_batch(self, body: bytes, content_type: str) -> Work:
+        request = yield from self._decoded(self._batch, body, content_type)
+        scored = yield from self.scorer.scoring([(one.user, one.ads) for one in request.requests])
+        pctr, unseen = [], []
+        for one in scored:
+            self.metrics.count(one)
+            pctr.append(one.pctr.tolist())
+            unseen.append(unseen_values(one))
+            yield
+        return Answer(200, encode(_version(scored[0]) | {"pctr": pctr, "unseen": unseen}))
 
-    requests: Annotated[list[ScoreRequest], FailFast(), Field(min_length=1)]
-
-
-class VectorRequest(BaseModel):
-    """One user."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    user: dict[str, Any]
-
-
-def make_app(scorer: Scorer, max_age_s: float | None = None) -> FastAPI:
-    """Make the service. /health reports a model that is older than `max_age_s` as stale."""
-    app, metrics = FastAPI(title="Holdfast", description=__doc__), Metrics(scorer)
-    app.add_middleware(BoundedBody, limits=scorer.limits)
-    app.add_middleware(RequestMetrics, metrics=metrics)  # the outer one: counts refusals too
-    app.router.route_class = bounded_route(scorer.limits)
-
-    @app.post("/v1/score")
-    def score(request: ScoreRequest) -> Response:
-        """The click probability of the user with each ad, in the order of the ads."""
-        scored = scorer.score(request.user, request.ads)
-        metrics.ads.inc(len(scored.pctr))
-        return _json(_version(scored) | {"pctr": scored.pctr.tolist()})
-
-    @app.post("/v1/batch")
-    def batch(request: BatchRequest) -> Response:
-        """The same as /v1/score for each of several requests."""
-        scored = scorer.score_batch([(one.user, one.ads) for one in request.requests])
-        metrics.ads.inc(sum(len(one.pctr) for one in scored))
-        return _json(_version(scored[0]) | {"pctr": [one.pctr.tolist() for one in scored]})
-
-    @app.post("/v1/user-vector")
-    def user_vector(request: VectorRequest) -> Response:
-        """The user's vector and the bias, for engines that hold the ads' vectors, such as Vespa."""
-        vector, bias, version = scorer.user_vector(request.user)
+    def _work_vector(self, body: bytes, content_type: str) -> Work:
+        request = yield from self._decoded(self._vector, body, content_type)
+        vector, bias, version = self.scorer.user_vector(request.user)
         info = {"version": version.number, "cycle": version.cycle}
-        return _json(info | {"vector": vector.tolist(), "bias": bias})
+        return Answer(200, encode(info | {"vector": vector.tolist(), "bias": bias}))
 
-    @app.get("/health")
-    async def health() -> Response:
+    def _health(self) -> Answer:
         """200 while the model is fresh, 503 once it is stale."""
-        stale = max_age_s is not None and scorer.age_s > max_age_s
-        body = {"status": "stale" if stale else "ok"} | status(scorer)
-        return _json(body, 503 if stale else 200)
+        stale = self._max_age_s is not None and self.scorer.age_s > self._max_age_s
+        body = {"status": "stale" if stale else "ok"} | status(self.scorer)
+        return Answer(503 if stale else 200, encode(body))
 
-    @app.get("/version")
-    async def version() -> Response:
-        """Which model is served, how old it is, and which features it needs."""
+    def _version(self) -> Answer:
+        """Which model is served, how old it is, and what each feature expects."""
+        scorer = self.scorer
         spec = scorer.current.config.spec
         sides = {"user": [f.name for f in spec.user], "ad": [f.name for f in spec.ad]}
-        return _json(status(scorer) | {"features": sides, "vectors": len(scorer.current)})
+        raw = scorer.serving.users.raw | scorer.serving.ads.raw
+        expects = {name: feature.expects for name, feature in raw.items()}
+        more = {"features": sides, "expects": expects, "vectors": len(scorer.current)}
+        return Answer(200, encode(status(scorer) | more))
 
-    @app.get("/metrics")
-    async def exposition() -> Response:
-        """Metrics in the text format of Prometheus."""
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
-    @app.exception_handler(RequestError)
-    async def refused(_: Request, error: RequestError) -> Response:
-        return error_response(422, str(error).splitlines())
+def refusal(code: int, lines: Sequence[str]) -> Answer:
+    """The answer to a request that is refused: a line for each mistake."""
+    return Answer(code, encode({"errors": [printable(line) for line in lines]}))
 
-    @app.exception_handler(BusyError)
-    async def busy(_: Request, error: BusyError) -> Response:
-        return error_response(503, [str(error)])
 
-    return app
+def refused(error: Exception) -> Answer:
+    """The answer to a request whose work ended with this error."""
+    if isinstance(error, RequestError):
+        return refusal(422, str(error).splitlines())
+    if isinstance(error, BusyError):
+        return refusal(503, [str(error)])
+    traceback.print_exception(error, file=sys.stderr)
+    return refusal(500, ["service: failed; its log has the reason"])
+
+
+def unseen_values(scored: Scored) -> dict[str, list[str | None]]:
+    """The values that the model does not know, by feature; null is the missing value."""
+    found: dict[str, list[str | None]] = {}
+    for feature, value in scored.unseen:
+        values = found.setdefault(feature, [])
+        if len(values) < MOST_UNSEEN:
+            values.append(value or None)
+    return found
 
 
 def status(scorer: Scorer) -> dict[str, Any]:
@@ -114,7 +155,3 @@ def status(scorer: Scorer) -> dict[str, Any]:
 
 def _version(scored: Scored) -> dict[str, Any]:
     return {"version": scored.version.number, "cycle": scored.version.cycle}
-
-
-def _json(body: dict[str, Any], status: int = 200) -> Response:
-    return Response(json.dumps(body), status, media_type="application/json")

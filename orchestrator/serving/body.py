@@ -1,197 +1,147 @@
-"""Bodies of requests: read, parsed and answered within limits, and beside the event loop.
+"""Decode the bodies of requests: JSON in UTF-8, finite numbers, no key twice.
 
-The event loop also answers /health, which must not wait. Hence a body is read in full before the
-app sees it, a small request is worked on in the event loop, one at a time between other events
-(a thread would take longer), and a large one in a thread. The interpreter cannot leave a JSON
-parser before it is done, so the number of values in a body is limited before it is parsed.
+msgspec decodes and checks a body in one go. What it refuses is parsed again by Python's parser,
+whose messages say where a mistake is, and which accepts half of a surrogate pair: that is a mistake
+in one value, not in the body. The event loop waits meanwhile, so both are bounded: by the number of
+values in a body, and of objects that are looked at.
 """
 
-import asyncio
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Annotated, Any, Generic, TypeVar
 
-from fastapi import Request, Response
-from fastapi.routing import APIRoute
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+import msgspec
 
 from orchestrator.serving.limits import Limits
-from orchestrator.serving.request import RequestError
-from orchestrator.validation.errors import printable, short
+from orchestrator.serving.request import MAX_DIGITS, RequestError
+from orchestrator.validation.errors import short
 
 BODY_FORMATS = (
     'must be a JSON object, sent with "content-type: application/json": {"user": …, "ads": […]} '
     'for /v1/score, {"requests": [{"user": …, "ads": […]}, …]} for /v1/batch, {"user": …} for '
     "/v1/user-vector"
 )
-SMALL_BYTES, SMALL_VALUES = 65_536, 2_000
-"""A request of this size takes a few milliseconds; 20 if the model knows none of its values."""
+DIGITS = bytes(ord("0") if i in b"0123456789" else ord(" ") for i in range(256))
 
-MAX_LARGE = 64
-"""How many large requests may wait for the thread."""
+MOST_LOOKED_AT = 20_000
+"""Objects and fractions in a body that Python looks at: at most 10 ms."""
 
-M = TypeVar("M", bound=BaseModel)
-
-
-class BusyError(Exception):
-    """Too many large requests at once."""
-
-
-def error_response(
-    status: int, lines: list[str], headers: dict[str, str] | None = None
-) -> Response:
-    """The answer to a request that is refused: a line for each mistake."""
-    shown = [printable(line) for line in lines]
-    return Response(json.dumps({"errors": shown}), status, headers, "application/json")
+MESSAGES = (
+    (r"Object contains unknown field `(?P<key>.*)`",
+     "{parent}{key}: unknown key; the body {formats}"),
+    (r"Object missing required field `(?P<key>.*)`", "{parent}{key}: Field required"),
+    (r"Expected `object`.*", "{where}: Input should be a valid dictionary"),
+    (r"Expected `array` of length >= 1", "{where}: List should have at least 1 item"),
+    (r"Expected `array`.*", "{where}: Input should be a valid list"),
+)  # fmt: skip
+"""What msgspec says, and what we say."""
 
 
-class BoundedBody:
-    """Middleware that reads the whole body first, and refuses one that is too large with a 413."""
+class ScoreRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """One user, and the ads to score for that user: objects with a value for every feature."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self._app, self._limits = app, limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body, then pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        most, body, more = self._limits.body_bytes, bytearray(), True
-        length = dict(scope["headers"]).get(b"content-length", b"0")  # of digits: the parser's rule
-        too_large = int(length[:19]) > most
-        while more and not too_large:
-            message = await receive()
-            if message["type"] == "http.disconnect":  # by the client, or after --read-timeout-s
-                await error_response(408, ["request: is not complete"])(scope, receive, send)
-                return
-            part, more = message.get("body", b""), message.get("more_body", False)
-            too_large = len(body) + len(part) > most
-            if not too_large:
-                body += part
-        if too_large:
-            await self._refuse(scope, receive, send, more)
-            return
-        given = False
-
-        async def whole() -> Message:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": bytes(body), "more_body": False}
-
-        await self._app(scope, whole, send)
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send, more: bool) -> None:
-        """Answer, then discard the rest: a client that is still sending would miss the answer."""
-        line = f"body: must be at most {self._limits.max_body_mb:g} MB (--max-body-mb)"
-
-        async def hold_open(message: Message) -> None:
-            await send({**message, "more_body": True})
-
-        refusal = error_response(413, [line], {"connection": "close"})
-        await refusal(scope, receive, hold_open)
-        while more:
-            more = (await receive()).get("more_body", False)
-        await send({"type": "http.response.body"})
+    user: dict[str, Any]
+    ads: list[dict[str, Any]]
 
 
-class Turns:
-    """Runs the work of requests: small ones in turn, large ones in one thread."""
+class BatchRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """Several requests, all answered by the same version of the model."""
 
-    def __init__(self) -> None:
-        self._turn, self._large = asyncio.Lock(), 0
-        self._thread = ThreadPoolExecutor(1, "large-requests")
-
-    async def run(self, work: Callable[[], Response], large: bool) -> Response:
-        """The result of `work`; BusyError if there is too much of it."""
-        if not large:
-            async with self._turn:
-                await asyncio.sleep(0)  # other events come first
-                return work()
-        if self._large >= MAX_LARGE:
-            raise BusyError(f"busy: {MAX_LARGE} large requests are already waiting")
-        self._large += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        finally:
-            self._large -= 1
+    requests: Annotated[list[ScoreRequest], msgspec.Meta(min_length=1)]
 
 
-def bounded_route(limits: Limits) -> type[APIRoute]:
-    """Routes whose endpoints are plain functions of a validated body."""
-    turns, decoder = Turns(), BodyDecoder(limits)
+class VectorRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """One user."""
 
-    class BoundedRoute(APIRoute):
-        """Decodes the body itself: FastAPI would do so in the event loop."""
-
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Decode the body, and call the endpoint with it."""
-            if self.body_field is None:
-                return super().get_route_handler()
-            endpoint, model = self.endpoint, next(iter(get_type_hints(self.endpoint).values()))
-
-            async def answer(request: Request) -> Response:
-                body = await request.body()
-                values = decoder.count(body, request.headers.get("content-type", ""))
-
-                def work() -> Response:
-                    try:
-                        return endpoint(decoder.decode(body, model))  # type: ignore[no-any-return]
-                    except RecursionError:
-                        raise RequestError(["body: is nested too deeply"]) from None
-
-                return await turns.run(work, len(body) > SMALL_BYTES or values > SMALL_VALUES)
-
-            return answer
-
-    return BoundedRoute
+    user: dict[str, Any]
 
 
-class BodyDecoder:
-    """Decodes the JSON of bodies: UTF-8, finite numbers, no key twice."""
+R = TypeVar("R", bound=msgspec.Struct)
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits, self._most_keys = limits, limits.object_keys
-        self._json = json.JSONDecoder(
-            object_pairs_hook=self._object, parse_constant=_number, parse_float=_number
-        )
 
-    def count(self, body: bytes, content_type: str) -> int:
-        """About how many values a body has: as many as commas and brackets."""
-        kind = content_type.partition(";")[0].strip().lower()
-        if not body or not re.fullmatch(r"application/(json|.+\+json)", kind):
+class BodyDecoder(Generic[R]):
+    """Decodes bodies of one kind; RequestError if a body is not of this kind."""
+
+    def __init__(self, kind: type[R], limits: Limits) -> None:
+        self._kind, self._limits = kind, limits
+        self._json = msgspec.json.Decoder(kind)
+
+    def check(self, body: bytes, content_type: str) -> None:
+        """Check what can be checked before the body is decoded."""
+        if not body or not _is_json(content_type):
             raise RequestError([f"body: {BODY_FORMATS}"])
-        values, most = len(body) - len(body.translate(None, b",[{")), self._limits.json_values
+        most = self._limits.json_values
+        if len(body) <= most:
+            return
+        values = len(body) - len(body.translate(None, b",[{"))
         if values > most:
             raise RequestError(
                 [f"body: must have at most {most} values for {self._limits.max_ads} ads, "
                  f"but has {values} (--max-ads)"]
             )  # fmt: skip
-        return values
+        _check_digits(body)
 
-    def decode(self, body: bytes, model: type[M]) -> M:
-        """The body as a model; RequestError if it is not one."""
+    def decode(self, body: bytes) -> R:
+        """The request in a body."""
         try:
-            return model.model_validate(self._json.decode(body.decode()))
-        except ValidationError as error:
-            mistakes = error.errors(include_url=False, include_input=False)
-            raise RequestError([_error_line(one) for one in mistakes]) from None
+            return self._json.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return self._by_python(body, f"body: not JSON: {error}")
+
+    def check_keys(self, body: bytes, found: R) -> None:
+        """Check that no object of a body, of which this is the request, has a key twice."""
+        strings = _strings_in(found)
+        if strings is not None and (2 * strings != body.count(b'"') or b'\\"' in body):
+            self._by_python(body, "body: a key occurs twice in one object")
+
+    def _by_python(self, body: bytes, line: str) -> R:
+        """The same, slower, with better messages; `line` is the one for a body of great length."""
+        _check_digits(body)
+        parser = _Parser(self._limits.object_keys, line)
+        try:
+            return msgspec.convert(parser.parse(body.decode()), self._kind)
+        except UnicodeEncodeError as error:  # where no feature is named
+            half = f"\\u{ord(error.object[error.start]):04x}"
+            line = f"body: must not have {half} alone, which is half a character"
+        except msgspec.ValidationError as error:
+            line = _error_line(str(error))
         except json.JSONDecodeError as error:
             line = f"body: not JSON: {error.msg} at character {error.pos}"
         except UnicodeDecodeError as error:
             line = f"body: must be UTF-8, but is not at byte {error.start}"
-        except ValueError as error:  # an integer of thousands of digits
-            line = f"body: {str(error).partition(':')[0]}"
+        except RecursionError:
+            line = "body: is nested too deeply"
         raise RequestError([line])
 
+
+class _Parser:
+    """Python's parser, which looks at a bounded number of objects and fractions."""
+
+    def __init__(self, most_keys: int, line: str) -> None:
+        self._most_keys, self._line, self._left = most_keys, line, MOST_LOOKED_AT
+        self.parse = json.JSONDecoder(
+            object_pairs_hook=self._object, parse_constant=self._number, parse_float=self._number
+        ).decode
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise RequestError([self._line])
+
+    def _number(self, text: str) -> float:
+        self._count()
+        number = float(text)
+        if not math.isfinite(number):
+            raise RequestError([f"body: a number must be finite, but is {text}"])
+        return number
+
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        self._count()
         if len(pairs) > self._most_keys:
             raise RequestError(
                 [f"body: an object must have at most {self._most_keys} keys, "
@@ -204,18 +154,58 @@ class BodyDecoder:
         return found
 
 
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise RequestError([f"body: a number must be finite, but is {text}"])
-    return number
+@lru_cache(64)
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return re.fullmatch(r"application/(json|.+\+json)", kind) is not None
 
 
-def _error_line(error: ErrorDetails) -> str:
+def _check_digits(body: bytes) -> None:
+    if b"0" * (MAX_DIGITS + 1) in body.translate(DIGITS):
+        digits = max(map(len, body.translate(DIGITS).split()))
+        raise RequestError(
+            [f"body: an integer must have at most {MAX_DIGITS} digits, but has {digits}"]
+        )
+
+
+def _strings_in(request: msgspec.Struct) -> int | None:
+    """How many strings a request has, keys included: a body with more has a key twice.
+
+    None if a feature has lists of lists or the like: such a request is refused in any case.
+    """
+    if isinstance(request, BatchRequest):
+        parts = [_strings_in(one) for one in request.requests]
+        return None if None in parts else 1 + sum(filter(None, parts))
+    assert isinstance(request, ScoreRequest | VectorRequest)
+    keys, of_user = len(request.__struct_fields__), _strings_of([request.user])
+    of_ads = _strings_of(request.ads) if isinstance(request, ScoreRequest) else 0
+    return None if of_user is None or of_ads is None else keys + of_user + of_ads
+
+
+def _strings_of(objects: Sequence[dict[str, Any]]) -> int | None:
+    """The same for users or ads."""
+    values = list(chain.from_iterable(map(dict.values, objects)))
+    kinds, strings = set(map(type, values)), sum(map(len, objects))
+    if kinds == {str}:
+        return strings + len(values)
+    inner = list(chain.from_iterable(each for each in values if type(each) in (list, dict)))
+    inner += chain.from_iterable(each.values() for each in values if type(each) is dict)
+    if {list, dict} & set(map(type, inner)):
+        return None
+    return strings + sum(type(each) is str for each in chain(values, inner))
+
+
+def _error_line(text: str) -> str:
     """A validation error as one line: where it is in the body, and what is wrong."""
-    where = ".".join(str(step) for step in error["loc"])
-    if not where:
-        return f"body: {BODY_FORMATS}"
-    if error["type"] == "extra_forbidden":
-        return f"{where}: unknown key; the body {BODY_FORMATS}"
-    return f"{where}: {error['msg']}"
+    what, _, path = text.removesuffix("`").rpartition(" - at `$")
+    if not what:
+        what, path = text, ""
+    where = re.sub(r"\[(\d+)\]", r".\1", path).lstrip(".")
+    for pattern, line in MESSAGES:
+        if found := re.fullmatch(pattern, what, re.DOTALL):
+            if not where and "{where}" in line:
+                return f"body: {BODY_FORMATS}"
+            parent = f"{where}." if where else ""
+            named = found.groupdict() | {"formats": BODY_FORMATS}
+            return line.format(where=where, parent=parent, **named)
+    return f"{where or 'body'}: {what}"

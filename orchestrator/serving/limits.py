@@ -1,4 +1,4 @@
-"""The limits of the HTTP service."""
+"""The options of the HTTP service."""
 
 from dataclasses import dataclass
 
@@ -37,3 +37,15 @@ class Limits:
 
 
 DEFAULT = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """What a serving process needs to know, beside its socket."""
+
+    source: str
+    arm: str | None
+    host: str
+    poll_s: float
+    max_age_s: float | None
+    limits: Limits

@@ -1,18 +1,20 @@
 """Decode the users and ads of requests, and check them against the features of the model.
 
-Values are read as in training: 30.0 is "30", and null, NaN and "" are the missing value, which has
-a vector of its own. A request must name every feature, so that a forgotten or misspelt one does not
-count as a missing value.
+Values are raw, as in the logs, and mapped as in training: 30.0 is "30", and null, NaN and "" are
+the missing value, which has a vector of its own. A request must name every feature, so that a
+forgotten or misspelt one does not count as a missing value.
 """
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from divergence.errors import InputError
 from orchestrator.serving.limits import DEFAULT, Limits
+from orchestrator.sources.files.raw import RawFeature, RawMapping, raw_features
 from orchestrator.validation.errors import did_you_mean, short
 from trainer.chunk import MISSING
 from trainer.features import Feature
@@ -25,6 +27,11 @@ MAX_LINE = 500
 
 Bag = list[tuple[str, float]]
 """The values of a feature with their weights, which sum to 1."""
+
+MAX_DIGITS = 500
+"""Of an integer: the time to parse it grows with their square."""
+
+LARGEST = 10**MAX_DIGITS
 
 MAX_WEIGHT = 1e30
 """Larger weights are refused: their sum could overflow."""
@@ -41,25 +48,45 @@ class RequestError(InputError):
 class RequestDecoder:
     """Decodes the users or the ads of requests."""
 
-    def __init__(self, side: str, features: Sequence[Feature], limits: Limits = DEFAULT) -> None:
+    def __init__(
+        self,
+        side: str,
+        features: Sequence[Feature],
+        limits: Limits = DEFAULT,
+        mapping: RawMapping | None = None,
+    ) -> None:
         self.side, self._features, self._limits = side, tuple(features), limits
         weights = (feature.weights for feature in features if feature.weights is not None)
-        self._allowed = dict.fromkeys([*(feature.name for feature in features), *weights])
+        self.raw = raw_features(mapping, features)
+        columns = (raw.column for raw in self.raw.values() if raw.column)
+        self._allowed = dict.fromkeys([*(feature.name for feature in features), *weights, *columns])
         self._names = tuple(feature.name for feature in features)
-        self._single_valued = None if any(feature.multi for feature in features) else self._names
+        multi = any(feature.multi for feature in features)
+        self._values_of = None if multi else [itemgetter(name) for name in self._names]
+
+    def columns(self, given: Sequence[Mapping[str, Any]]) -> list[list[Any]] | None:
+        """The values of each feature where every object has exactly the features, one value each.
+
+        None: read the objects one by one. InputError if a value is wrong. A value that needs no
+        mapping is not checked: what the model knows is right, and `text_of` checks the others.
+        """
+        if self._values_of is None or sum(map(len, given)) != len(self._names) * len(given):
+            return None
+        try:
+            found = [list(map(value_of, given)) for value_of in self._values_of]
+        except KeyError:
+            return None
+        raws = self.raw.values()
+        return [
+            values if raw.is_plain else [raw.value(text_of(value)) for value in values]
+            for raw, values in zip(raws, found, strict=True)
+        ]
 
     def read(self, given: Any, where: str, mistakes: list[str]) -> list[Bag]:
         """The values of each feature. Appends to `mistakes` what is wrong."""
         if not isinstance(given, Mapping):
             mistakes.append(f"{where}: must be an object, but is {short(given)}")
             return []
-        if self._single_valued is not None and len(given) == len(self._single_valued):
-            texts = [given.get(name) for name in self._single_valued]
-            if all(type(text) is str and text.isascii() for text in texts):
-                return [[(text, 1.0)] for text in texts]  # type: ignore[list-item]
-        return self._read_any(given, where, mistakes)
-
-    def _read_any(self, given: Mapping[str, Any], where: str, mistakes: list[str]) -> list[Bag]:
         for key in given:
             if key not in self._allowed and len(mistakes) < MAX_MISTAKES:
                 close = did_you_mean(key, self._allowed)
@@ -69,18 +96,24 @@ class RequestDecoder:
         for feature in self._features:
             at = f"{where}.{feature.name}"
             try:
-                if feature.name not in given:
+                raw = self.raw[feature.name]
+                name = feature.name if feature.name in given else raw.column or feature.name
+                if name not in given:
                     raise InputError("missing: use null for an unknown value")
-                bags.append(_bag(feature, given, self._limits.max_values))
+                bags.append(_bag(feature, given, given[name], raw, self._limits.max_values))
             except InputError as error:
                 mistakes.append(f"{at}: {error}")
         return bags
 
 
-def _bag(feature: Feature, given: Mapping[str, Any], max_values: int) -> Bag:
-    value = given[feature.name]
+def _bag(
+    feature: Feature, given: Mapping[str, Any], value: Any, raw: RawFeature, max_values: int
+) -> Bag:
     if not feature.multi:
-        return [(text_of(value), 1.0)]
+        return [(raw.value(text_of(value)), 1.0)]
+    if isinstance(value, str):
+        found = raw.values(text_of(value))
+        value = value if found is None else found
     if isinstance(value, Mapping | list) and len(value) > max_values:
         raise InputError(
             f"must have at most {max_values} values, but has {len(value)} (--max-values)"
@@ -132,6 +165,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
+        if abs(value) >= LARGEST:
+            raise InputError(f"an integer must have at most {MAX_DIGITS} digits")
         return str(value)
     if isinstance(value, float):
         if math.isnan(value):

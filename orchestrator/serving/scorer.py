@@ -6,11 +6,13 @@ there is no lock, and no request sees parts of two models.
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +21,17 @@ from divergence.errors import InputError, one_line
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import Origin, open_origin
 from orchestrator.publish.place import Version
+from orchestrator.serving.kernel import Slots
 from orchestrator.serving.limits import DEFAULT, Limits
-from orchestrator.serving.request import Bag, RequestDecoder, RequestError
-from orchestrator.serving.snapshot import Snapshot, snapshot
-from trainer.initial_vectors import initial_vectors
-from trainer.scoring import sigmoid
+from orchestrator.serving.request import MAX_MISTAKES, RequestDecoder, RequestError, text_of
+from orchestrator.serving.snapshot import Fresh, Snapshot, Unseen, snapshot, warm_up
 from trainer.vectors import Vectors
+
+Requests = Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
+"""Users, each with their ads."""
+
+SLICE_ADS = 500
+"""Ads in a slice of work: 1 ms, or 5 if the model knows none of their values."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +40,58 @@ class Scored:
 
     version: Version
     pctr: NDArray[np.float64]
+    unseen: Unseen
+    """The (feature, value) that the model does not know, after the mapping, and how often."""
+
+
+class AdsAt(NamedTuple):
+    """Where in a request some ads are."""
+
+    where: str
+    """What comes before "ads" in messages."""
+    first: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Serving:
+    """A snapshot and the decoders of its requests."""
+
+    snapshot: Snapshot
+    users: RequestDecoder
+    ads: RequestDecoder
+
+    def ad_slots(self, ads: Sequence[Any], at: AdsAt, mistakes: list[str], unseen: Unseen) -> Slots:
+        """The rows of ads. Appends to `mistakes` what is wrong."""
+        try:
+            columns = self.ads.columns(ads)
+            if columns is not None:
+                return self._looked_up(columns, unseen)
+        except (InputError, TypeError):  # TypeError: a list or an object as a value
+            unseen.clear()
+        read = [self.ads.read(ad, f"{at.where}ads[{at.first + i}]", mistakes)
+                for i, ad in enumerate(ads)]  # fmt: skip
+        current = self.snapshot
+        return current.slots(current.ad, [] if mistakes else map(enumerate, read), unseen)
+
+    def _looked_up(self, columns: Sequence[Sequence[Any]], unseen: Unseen) -> Slots:
+        """The rows of single values, feature by feature."""
+        table, ads = self.snapshot.ad, len(columns[0])
+        fresh, rows = Fresh(table, self.snapshot.config, unseen), array("i")
+        for number, (known, values) in enumerate(zip(table.rows, columns, strict=True)):
+            try:
+                rows.extend(map(known.__getitem__, values))
+                continue
+            except KeyError:
+                del rows[number * ads :]
+            for value in values:
+                row = known.get(value)
+                if row is None:
+                    text = text_of(value)
+                    row = known.get(text)
+                rows.append(fresh.row(number, text) if row is None else row)
+        flat = np.frombuffer(rows, np.int32).reshape(-1, ads).T.reshape(-1)
+        first = np.arange(0, len(flat) + 1, len(columns), dtype=np.int32)
+        return Slots(first, flat, np.ones(len(flat), np.float32), fresh.vectors())
 
 
 @dataclass
@@ -55,20 +114,22 @@ class Scorer:
         self.watch = FollowStatus()
         self._follower = Follower(origin)
         self._refreshing = threading.Lock()
-        self._current: Snapshot | None = None
+        self._serving: Serving | None = None
         if not self.refresh():
             reason = f": {self.watch.last_fault}" if self.watch.last_fault else ""
             raise InputError(f"{origin.store.uri}: has no model that can be served{reason}")
-        spec = self.current.config.spec
-        self._users = RequestDecoder("user", spec.user, self.limits)
-        self._ads = RequestDecoder("ad", spec.ad, self.limits)
-        initial_vectors(0, "", [""], 1, 1.0)  # compile it before the first request needs it
+        warm_up(self.current)
 
     @property
     def current(self) -> Snapshot:
         """The snapshot that answers requests now."""
-        assert self._current is not None
-        return self._current
+        return self.serving.snapshot
+
+    @property
+    def serving(self) -> Serving:
+        """What answers requests now."""
+        assert self._serving is not None
+        return self._serving
 
     @property
     def age_s(self) -> float:
@@ -80,30 +141,55 @@ class Scorer:
         """The click probability of one user for each of these ads."""
         return self.score_batch([(user, ads)])[0]
 
-    def score_batch(
-        self, requests: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]
-    ) -> list[Scored]:
+    def score_batch(self, requests: Requests) -> list[Scored]:
         """Score several users, each with their own ads, all with the same version."""
+        work = self.scoring(requests)
+        while True:
+            try:
+                next(work)
+            except StopIteration as done:
+                found: list[Scored] = done.value
+                return found
+
+    def scoring(self, requests: Requests) -> Generator[None, None, list[Scored]]:
+        """The same in slices of some milliseconds, for a caller that has other things to do."""
         _check_size(requests, self.limits.max_ads)
         mistakes: list[str] = []
-        single = len(requests) == 1
-        read = [
-            self._read(user, ads, "" if single else f"requests[{i}].", mistakes)
-            for i, (user, ads) in enumerate(requests)
-        ]
+        scored, serving = list[Scored](), self.serving
+        current = serving.snapshot
+        for number, (user, ads) in enumerate(requests):
+            where = "" if len(requests) == 1 else f"requests[{number}]."
+            unseen: Unseen = Counter()
+            bags = serving.users.read(user, f"{where}user", mistakes)
+            vector = None if mistakes else current.user_vector(bags, unseen)
+            parts = []
+            for first in range(0, len(ads), SLICE_ADS):
+                if number or first:
+                    yield
+                part, at = ads[first : first + SLICE_ADS], AdsAt(where, first)
+                of_part: Unseen = Counter()
+                slots = serving.ad_slots(part, at, mistakes, of_part)
+                if vector is not None and not mistakes:
+                    parts.append(current.pctr(vector, slots))
+                    unseen.update(of_part)
+            if not mistakes:
+                pctr = parts[0] if len(parts) == 1 else np.concatenate(parts)
+                scored.append(Scored(current.version, pctr, unseen))
+            elif len(mistakes) >= MAX_MISTAKES:
+                break
         if mistakes:
             raise RequestError(mistakes)
-        current = self.current
-        return [Scored(current.version, sigmoid(current.logits(*each))) for each in read]
+        return scored
 
     def user_vector(self, user: Mapping[str, Any]) -> tuple[Vectors, float, Version]:
         """A user's vector, the bias and the version, for a search engine that ranks ads itself."""
         mistakes: list[str] = []
-        bags = self._users.read(user, "user", mistakes)
+        serving = self.serving
+        bags = serving.users.read(user, "user", mistakes)
         if mistakes:
             raise RequestError(mistakes)
-        current = self.current
-        return current.user_vector(bags), current.bias, current.version
+        current = serving.snapshot
+        return current.user_vector(bags, Counter()), current.bias, current.version
 
     def refresh(self) -> bool:
         """Swap to a newer version; returns whether there was one."""
@@ -114,17 +200,21 @@ class Scorer:
                 self.record_fault(fault)
             if found.version is None:
                 return False
-            try:
-                fresh = snapshot(self._follower.model, found.version)
-            except InputError as error:
-                self.record_fault(str(error))
-                return False
-            if self._current is not None and fresh.config.spec != self._current.config.spec:
+            before = self._serving
+            spec = self._follower.model.config.spec
+            if before is not None and spec != before.snapshot.config.spec:
                 self.record_fault(
                     f"version {found.version.number}: has other features: restart the service"
                 )
                 return False
-            self._current = fresh
+            try:
+                fresh = snapshot(
+                    self._follower.model, found.version, before.snapshot if before else None
+                )
+            except InputError as error:
+                self.record_fault(str(error))
+                return False
+            self._serving = self._with_decoders(fresh)
             self.watch.swaps += 1
             return True
 
@@ -133,11 +223,13 @@ class Scorer:
         self.watch.faults += 1
         self.watch.last_fault = text
 
-    def _read(
-        self, user: Any, ads: Sequence[Any], where: str, mistakes: list[str]
-    ) -> tuple[list[Bag], list[list[Bag]]]:
-        bags = self._users.read(user, f"{where}user", mistakes)
-        return bags, [self._ads.read(ad, f"{where}ads[{i}]", mistakes) for i, ad in enumerate(ads)]
+    def _with_decoders(self, fresh: Snapshot) -> Serving:
+        before, mapping = self._serving, fresh.version.mapping
+        if before is not None and before.snapshot.version.mapping == mapping:
+            return replace(before, snapshot=fresh)  # they remember what they have mapped
+        spec = fresh.config.spec
+        users = RequestDecoder("user", spec.user, self.limits, mapping)
+        return Serving(fresh, users, RequestDecoder("ad", spec.ad, self.limits, mapping))
 
 
 @contextmanager

@@ -1,0 +1,92 @@
+"""The models of lines in past cycles, made again from snapshots, records and the source."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.config.schema import ArmConfig
+from orchestrator.journal.journal import check_files
+from orchestrator.journal.record import CorruptError, CycleRecord, FileRef, ModelOrigin
+from orchestrator.loop.lines_arm import rebuild_of
+from orchestrator.pool.rebuild import rebuild
+from orchestrator.storage.store import Store, read
+from trainer.chunk import Chunk
+from trainer.instance import Buffers, Job
+from trainer.lines import LineOptions
+from trainer.model import Model
+from trainer.modelfile import load_model, save_model
+
+SNAPSHOT = re.compile(r"cycle-(\d+)-(?:line-(\d+)|champion)\.safetensors$")
+
+
+@dataclass(frozen=True)
+class LineHistory:
+    """The past of an arm's lines. Snapshots that are gone are made again from older ones."""
+
+    store: Store
+    arm: ArmConfig
+    job: Job
+    options: LineOptions
+    record: Callable[[int], CycleRecord]
+    chunk: Callable[[CycleRecord], Chunk]
+    first_model: Callable[[], Model]
+    """The model that the arm started with."""
+
+    def before(self, cycle: int, line: int) -> Model:
+        """A line's model before a cycle."""
+        return load_model(self._made(self._origin_before(cycle, line), line, cycle - 1), "line")
+
+    def champion_after(self, record: CycleRecord) -> Model:
+        """The champion after a cycle."""
+        assert record.lineages is not None
+        champion = record.lineages.state.champion
+        if champion is None:
+            return self.first_model()
+        return load_model(
+            self._made(record.lineages.origins[champion], champion, record.cycle), "champion"
+        )
+
+    def _origin_before(self, cycle: int, line: int) -> ModelOrigin:
+        lines = self.record(cycle - 1).lineages if cycle > self.arm.first_cycle else None
+        if lines is not None:
+            return lines.origins[line]
+        model = self.first_model()
+        return ModelOrigin(None, model.cycle)
+
+    def _made(self, origin: ModelOrigin, line: int, last: int) -> bytes:
+        """A line's model after the cycle `last`, as a file."""
+        base = self._base(origin)
+        since = self.arm.first_cycle - 1 if origin.base is None else origin.since
+        records = {c: self.record(c) for c in range(max(since + 1, self.arm.first_cycle), last + 1)}
+        cycles = [cycle for cycle, record in records.items() if record.chunk.events]
+        lines = rebuild(
+            self.job,
+            self.options,
+            [(rebuild_of(line, origin, cycles, self.arm), base)],
+            lambda cycle: self.chunk(records[cycle]),
+            Buffers(),
+        )
+        return save_model(lines.as_model(line), rows=True)
+
+    def _base(self, origin: ModelOrigin) -> bytes | None:
+        if origin.base is not None and self._is_kept(origin.base):
+            return read(self.store, origin.base.path, origin.base.size)
+        found = SNAPSHOT.search(origin.base.path) if origin.base is not None else None
+        cycle = int(found[1]) if found else -1
+        if cycle < self.arm.first_cycle:
+            model = self.first_model()
+            new = model.cycle < 0 and not len(model)  # one of another run has vectors already
+            return None if new else save_model(model, rows=True)
+        if found is None or found[2] is None:
+            return save_model(self.champion_after(self.record(cycle)), rows=True)
+        line = int(found[2])
+        setting = self.record(cycle).outcomes[line].setting
+        before = self._origin_before(cycle, line)
+        return self._made(before.after(cycle, setting, trained=True), line, cycle)
+
+    def _is_kept(self, file: FileRef) -> bool:
+        try:
+            check_files(self.store, [file], {})
+        except CorruptError:
+            return False
+        return True
