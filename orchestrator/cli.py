@@ -2,13 +2,13 @@
 
 import errno
 import io
+import logging
 import sys
 
 import click
 
 from divergence.errors import InputError
-from orchestrator.commands import COMMANDS
-from orchestrator.validation.errors import printable
+from orchestrator.commands import Commands
 from orchestrator.validation.uris import redact
 
 MAX_LINE = 1000
@@ -20,6 +20,7 @@ USER_ERRNOS = {
 
 
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Examples: holdfast config run.yaml · holdfast log runs/first --json",
 )
@@ -28,15 +29,12 @@ def holdfast() -> None:
     """Train an online click model continuously and tune its hyper-parameters on the way."""
 
 
-for _command in COMMANDS:
-    holdfast.add_command(_command)
-
-
 def main() -> None:
     """Run the command line; a user error prints one line per problem, without a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a path may have bytes that are no character
             stream.reconfigure(errors="backslashreplace")
+    logging.getLogger(__package__).handlers = [Warnings(logging.WARNING)]
     try:
         holdfast.main(prog_name="holdfast", standalone_mode=False)
     except InputError as error:
@@ -58,13 +56,27 @@ def main() -> None:
         _exit(f"{error.filename or 'storage'}: {error.strerror or error}", 2)
 
 
+class Warnings(logging.Handler):
+    """Shows warnings as the command's own lines, where no log is asked for."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show a warning."""
+        _say(record.getMessage())
+
+
 def _is_environment_error(error: OSError) -> bool:
     """Whether the user can fix it: no permission, no such file, no space left."""
     return isinstance(error, PermissionError | FileNotFoundError) or error.errno in USER_ERRNOS
 
 
 def _exit(message: str, code: int) -> None:
+    _say(message)
+    sys.exit(code)
+
+
+def _say(message: str) -> None:
+    from orchestrator.validation.errors import printable  # imports pydantic: 0.2 s
+
     for line in redact(message).splitlines():
         text = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"
         click.echo(f"holdfast: {printable(text)}", err=True)
-    sys.exit(code)

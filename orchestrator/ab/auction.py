@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.vectors import Vectors
+from divergence.jit import jit
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
+Vectors = NDArray[np.float32]
 
 
 class Sold(NamedTuple):
@@ -36,20 +37,39 @@ def hold(pctr: Floats, bid_usd: Floats, reserve_usd: float) -> Sold:
     return Sold(winner, np.minimum(bid, np.maximum(enough, reserve_usd)))
 
 
-def candidates(requests: int, eligible: int, most: int | None, rng: np.random.Generator) -> Numbers:
-    """(requests, candidates): for each request, distinct numbers below `eligible`.
+def candidates(
+    requests: int, eligible: int, most: int | None, rng: np.random.Generator
+) -> tuple[Numbers, Numbers]:
+    """The ads below `eligible` on a ring, and the places on it that bid for each request.
 
-    All of them, or `most` neighbours on a ring whose order is drawn once per call.
+    The places, (requests, candidates), are a run of `most` neighbours from a random place on, or
+    the entire ring. Its order is drawn once per call.
     """
     if most is None or most >= eligible:
-        return np.broadcast_to(np.arange(eligible), (requests, eligible))
+        everything = np.arange(eligible)
+        return everything, np.broadcast_to(everything, (requests, eligible))
     ring = rng.permutation(eligible)
     first = rng.integers(0, eligible, requests)
-    drawn: Numbers = ring[(first[:, None] + np.arange(most)) % eligible]
-    return drawn
+    return ring, (first[:, None] + np.arange(most)) % eligible
 
 
-def predicted(users: Vectors, ads: Vectors, bias: float, shown: Numbers) -> Floats:
-    """Predicted CTRs, (requests, candidates): each user with the ads in its row of `shown`."""
-    logits = np.take_along_axis(users @ ads.T, shown, axis=1) + np.float32(bias)
-    return 1.0 / (1.0 + np.exp(-logits.astype(np.float64)))
+def predicted(users: Vectors, ads: Vectors, bias: float, places: Numbers) -> Floats:
+    """Predicted CTRs, (requests, candidates): each user with the ads in its row of `places`.
+
+    `ads` are on a ring, and each row is a run of neighbours, as `candidates` gives them.
+    """
+    most = places.shape[1]
+    unrolled = np.ascontiguousarray(np.concatenate([ads, ads[: most - 1]]).T)
+    logits = np.zeros(places.shape, np.float32)
+    add_products(users, unrolled, places[:, :1].ravel(), logits)
+    return 1.0 / (1.0 + np.exp(-(logits + np.float32(bias)).astype(np.float64)))
+
+
+@jit
+def add_products(users: Vectors, ads: Vectors, first: Numbers, logits: Vectors) -> None:
+    """Add users[i] @ ads[:, first[i] + j] to logits[i, j]."""
+    for i in range(len(users)):
+        for k in range(len(ads)):
+            weight = users[i, k]
+            for j in range(logits.shape[1]):
+                logits[i, j] += weight * ads[k, first[i] + j]

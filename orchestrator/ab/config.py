@@ -4,9 +4,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from orchestrator.ab.counts import DESIGNS, Design
 from orchestrator.config.schema import (
     AdaptiveSampler,
     ArmConfig,
+    ChampionSelect,
     ModelOptions,
     RunConfig,
     SearchConfig,
@@ -37,6 +39,11 @@ class AuctionConfig(Strict):
 class AbConfig(StreamConfig):
     """Two tuners in one market. Each seed is a separate trial: a new world and a new split."""
 
+    design: Literal["split", "twins", "both"] = "split"
+    """split: users are split by a hash, as on a real site. twins: each arm has all users in its
+    own copy of the market, with the same arrivals, candidates, bids and coins for clicks, as only
+    a simulator can do. both: every seed runs in both designs."""
+
     source: Annotated[SimulatorConfig, one_of({"simulator": SimulatorConfig}, "kind")]
     """Each trial replaces its `seed`."""
     seeds: Annotated[Items[Annotated[int, Field(ge=0, lt=2**31)]], AfterValidator(_different)] = (
@@ -45,7 +52,7 @@ class AbConfig(StreamConfig):
     control: ArmConfig
     treatment: ArmConfig
     share: float = Field(default=0.5, gt=0, lt=1)
-    """The share of users in the treatment's bucket."""
+    """The share of users in the treatment's bucket; twins have no buckets."""
     salt: str = "ab"
     """A different salt splits the users differently."""
     auction: AuctionConfig = AuctionConfig()
@@ -67,6 +74,11 @@ class AbConfig(StreamConfig):
                 f"control and treatment must have different names, but both are "
                 f"{self.control.name!r}"
             )
+        if self.design != "split" and self.learn_from == "pooled":
+            raise ValueError(
+                f"learn_from must be own with design: {self.design}, but is pooled: twins do not "
+                "see each other's traffic"
+            )
         for arm in (self.control, self.treatment):
             if arm.start_from is not None:
                 raise ValueError(
@@ -80,7 +92,14 @@ class AbConfig(StreamConfig):
             raise ValueError(
                 "search.sampler.follow must not be given: each arm is tuned separately"
             )
+        if not isinstance(self.search.select, ChampionSelect):
+            raise ValueError("search.select must be champion: the test does not run lines")
         return self
+
+    @property
+    def designs(self) -> tuple[Design, ...]:
+        """The designs of each seed's trials."""
+        return DESIGNS if self.design == "both" else (self.design,)
 
     @property
     def cycles_per_day(self) -> int:

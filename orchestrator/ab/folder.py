@@ -6,19 +6,29 @@ from typing import Any
 
 from divergence.errors import InputError
 from orchestrator.ab.config import AbConfig
-from orchestrator.ab.counts import Counts, Day, Finished, InstanceCounts, Trial
+from orchestrator.ab.counts import (
+    DESIGNS,
+    Counts,
+    Day,
+    Design,
+    Finished,
+    InstanceCounts,
+    Trial,
+)
 from orchestrator.ab.section import ab
-from orchestrator.ab.summary import summarise
+from orchestrator.ab.summary import Summary, summarise
 from orchestrator.config.file import config_text, read_as_config
 from orchestrator.report.section import Section
 from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 
 CONFIG = "ab.yaml"
+PREFIX: dict[Design, str] = {"split": "seed-", "twins": "twins-seed-"}
+"""How the names of the trials' files begin; the versions before twins knew the first."""
 
 
 def prepare(store: Store, config: AbConfig) -> None:
-    """Create the folder; InputError if it holds a test whose config differs in more than seeds."""
+    """Create the folder; InputError if its test differs in more than seeds and design."""
     if CONFIG in store.names(""):
         if _identity(ab_config(store)) != _identity(config):
             raise InputError(
@@ -44,39 +54,46 @@ def ab_config(store: Store) -> AbConfig:
 
 def save(store: Store, seed: int, finished: Finished) -> None:
     """Write a finished trial as one immutable file with a checksum."""
-    store.create(_path(seed), dumps(asdict(finished)))
+    store.create(_path(finished.trial.design, seed), dumps(asdict(finished)))
 
 
-def finished_seeds(store: Store) -> list[int]:
-    """The seeds whose trials are finished."""
-    names = (name.removeprefix("seed-").removesuffix(".json") for name in store.names("trials"))
-    return sorted(int(name) for name in names if name.isdecimal())
+def finished_seeds(store: Store, design: Design) -> list[int]:
+    """The seeds whose trials in this design are finished."""
+    prefix = PREFIX[design]
+    names = [name for name in store.names("trials") if name.startswith(prefix)]
+    seeds = (name.removeprefix(prefix).removesuffix(".json") for name in names)
+    return sorted(int(seed) for seed in seeds if seed.isdecimal())
 
 
 def load(store: Store) -> list[Finished]:
-    """All finished trials, by seed."""
+    """All finished trials, by design and seed."""
     finished = list(_load_each(store))
     if not finished:
         raise InputError(f"{store.uri}: no trial is finished yet")
     return finished
 
 
-def ab_section(store: Store) -> Section:
-    """The section of the report about the test in this folder."""
-    finished = load(store)
-    return ab(summarise([one.trial for one in finished]), lost_shares(finished))
+def summaries(finished: Sequence[Finished]) -> list[Summary]:
+    """The analysis of each design that has finished trials."""
+    found = []
+    for design in DESIGNS:
+        own = [one for one in finished if one.trial.design == design]
+        if own:
+            lost = tuple((one.tallies[0].lost, one.tallies[1].lost) for one in own)
+            found.append(summarise([one.trial for one in own], lost))
+    return found
 
 
-def lost_shares(finished: Sequence[Finished]) -> list[tuple[float, float]]:
-    """For each trial, the shares of instances that diverged: control, treatment."""
-    return [(one.tallies[0].lost, one.tallies[1].lost) for one in finished]
+def ab_sections(store: Store) -> list[Section]:
+    """The sections of the report about the test in this folder, one for each design."""
+    return [ab(summary) for summary in summaries(load(store))]
 
 
 def _load_each(store: Store) -> Iterator[Finished]:
-    for seed in finished_seeds(store):
+    for design, seed in ((d, seed) for d in DESIGNS for seed in finished_seeds(store, d)):
         try:
-            name = f"{store.uri}/{_path(seed)}"
-            yield _finished(loads(read(store, _path(seed)), name), name)
+            path = _path(design, seed)
+            yield _finished(loads(read(store, path), f"{store.uri}/{path}"), f"{store.uri}/{path}")
         except CorruptError as fault:
             raise InputError(f"{fault}; delete it and run the test again") from None
 
@@ -91,18 +108,26 @@ def _finished(data: Any, name: str) -> Finished:
 def _parsed(data: Any) -> Finished:
     trial = data["trial"]
     days = tuple(
-        Day(day["day"], Counts(**day["control"]), Counts(**day["treatment"]))
+        Day(
+            day["day"],
+            Counts(**day["control"]),
+            Counts(**day["treatment"]),
+            tuple((Counts(**old), Counts(**new)) for old, new in day.get("cycles", ())),
+        )
         for day in trial["days"]
     )
     control, treatment = (InstanceCounts(**tally) for tally in data["tallies"])
     names = trial["name"], trial["control"], trial["treatment"]
-    return Finished(Trial(*names, days), (control, treatment))
+    design = trial.get("design", "split")  # trials of older versions do not say
+    if design not in DESIGNS:
+        raise ValueError(design)
+    return Finished(Trial(*names, days, design), (control, treatment))
 
 
-def _path(seed: int) -> str:
-    return f"trials/seed-{seed:010d}.json"
+def _path(design: Design, seed: int) -> str:
+    return f"trials/{PREFIX[design]}{seed:010d}.json"
 
 
 def _identity(config: AbConfig) -> str:
-    """Everything that decides the outcome of a trial, except its seed."""
-    return config.model_copy(update={"seeds": (0,)}).model_dump_json()
+    """Everything that decides the outcome of a trial, except its seed and its design."""
+    return config.model_copy(update={"seeds": (0,), "design": "split"}).model_dump_json()

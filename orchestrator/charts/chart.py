@@ -52,12 +52,17 @@ class Dots:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Rectangles of a grid: `bounds` has columns x0, x1, y0, y1; `shade` is between 0 and 1."""
+    """Rectangles of a grid: `bounds` has columns x0, x1, y0, y1; `shade` is between 0 and 1.
+
+    y0 is the lower edge on paper: the larger number on an axis of categories, which goes down.
+    """
 
     name: str
     bounds: Numbers
     shade: Numbers
     texts: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    """Short texts at the left of the cells, of one or two lines; for shades of at most 0.55."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +116,8 @@ class Chart:
     panels: tuple[Panel, ...]
     wide: bool = True
     """Panels below one another; else side by side if there is room."""
+    columns: int = 2
+    """How many panels a file has side by side if it is not wide."""
 
 
 def numbers(values: ArrayLike) -> Numbers:

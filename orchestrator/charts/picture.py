@@ -71,8 +71,8 @@ class Layout:
 
 def svg(chart: Chart) -> bytes:
     """The chart as an SVG file: the same bytes for the same chart."""
-    columns = 1 if chart.wide else min(2, len(chart.panels))
-    width = 9.0 if columns == 2 or chart.wide else 5.5
+    columns = 1 if chart.wide else min(chart.columns, len(chart.panels))
+    width = 9.0 if columns > 1 or chart.wide else 5.5
     return drawn(chart, "svg", Layout(columns, width))
 
 
@@ -96,9 +96,7 @@ def _sheet(chart: Chart, layout: Layout) -> tuple[Figure, list[Axes]]:
     columns, width, row_height = layout.columns, layout.width, layout.row
     rows = -(-len(chart.panels) // columns)
     pitch = (width - 0.15) / columns
-    left = [
-        1.4 if any(p.y.names for p in chart.panels[c::columns]) else 0.75 for c in range(columns)
-    ]
+    left = [max(map(_left, chart.panels[c::columns])) for c in range(columns)]
     lines = 1 if layout.annotated else -(-len(_tones(chart.panels)) // _columns_of_legend(width))
     height = 0.45 + row_height * rows + 0.2 + LEGEND * max(lines, 1)
     figure = Figure(figsize=(width, height))
@@ -110,6 +108,12 @@ def _sheet(chart: Chart, layout: Layout) -> tuple[Figure, list[Axes]]:
         size = (pitch - left[column]) / width, (row_height - 0.8) / height
         places.append((x / width, y / height, *size))
     return figure, [figure.add_axes(place) for place in places]
+
+
+def _left(panel: Panel) -> float:
+    """Inches for the labels of the y axis."""
+    longest = max(map(len, panel.y.names), default=0)
+    return 1.4 if longest > 6 else 0.75
 
 
 def colour(tone: Tone) -> str:
@@ -155,11 +159,17 @@ def _mark(axes: Axes, panel: Panel, mark: Mark) -> None:
         _edges(axes, panel, mark)
     elif isinstance(mark, Dots):
         x, y = np.clip(mark.x, panel.x.low, panel.x.high), mark.y
-        axes.scatter(x, y, s=5, color=colour(mark.tone), alpha=0.6, lw=0, rasterized=len(x) > 500)
+        size = 30 if len(x) < 20 else 5
+        axes.scatter(
+            x, y, s=size, color=colour(mark.tone), alpha=0.6, lw=0, rasterized=len(x) > 500
+        )
     elif isinstance(mark, Cells):
         boxes = [Rectangle((a, c), b - a, d - c) for a, b, c, d in mark.bounds]
         shades = [(*matplotlib.colors.to_rgb(LOSS), 0.04 + 0.96 * s) for s in mark.shade]
         axes.add_collection(PatchCollection(boxes, facecolors=shades, lw=0))
+        for (a, b, c, d), label in zip(mark.bounds, mark.labels, strict=False):
+            place = a + 0.05 * (b - a), (c + d) / 2
+            axes.text(*place, label, va="center", fontsize=7.5, linespacing=1.3)
     elif isinstance(mark, Level):
         line = axes.axhline if mark.along == "x" else axes.axvline
         line(mark.at, color=QUIET, lw=0.8, ls=(0, (4, 4)))
@@ -184,7 +194,8 @@ def _scale(axes: Axes, axis: Axis, which: str) -> None:
     getattr(axes, f"set_{which}label")(axis.label)
     if axis.names:
         part.set_ticks(list(range(len(axis.names))), [name[:24] for name in axis.names])
-        axes.set_ylim(axis.high, axis.low)
+        limits = (axis.low, axis.high) if which == "x" else (axis.high, axis.low)
+        getattr(axes, f"set_{which}lim")(*limits)
         return
     getattr(axes, f"set_{which}lim")(axis.low, axis.high)
     if axis.unit == "%":

@@ -10,6 +10,7 @@ from orchestrator.commands.options import config_argument, json_option, set_opti
 
 if TYPE_CHECKING:
     from orchestrator.ab.counts import Trial
+    from orchestrator.ab.summary import Summary
 
 
 @click.group("ab")
@@ -27,7 +28,7 @@ def command() -> None:
 def run_command(
     config_path: str, out: str | None, jobs: int, assignments: tuple[str, ...], as_json: bool
 ) -> None:
-    """Run the trials of CONFIG, one for each seed, and analyse them.
+    """Run the trials of CONFIG, one for each seed and design, and analyse them.
 
     Run the same command again to continue: it skips finished trials.
     """
@@ -53,7 +54,7 @@ def run_command(
 def analyse_command(
     counts: str, control: str | None, treatment: str | None, out: str | None, as_json: bool
 ) -> None:
-    """Compute Bayesian lifts of CTR and CPM from daily counts, or from the trials in DIR.
+    """Compute the lifts of CTR and CPM from daily counts, or from the trials in DIR.
 
     DIR is the output folder of `ab run`. The csv file needs the columns day, arm, views, clicks and
     cost (of all clicks of the day), and a column trial if it holds repetitions of the same test.
@@ -61,37 +62,38 @@ def analyse_command(
     if not counts.endswith(".csv"):
         _analyse_folder(counts, out, as_json)
         return
-    from orchestrator.ab.counts import read_counts
+    from orchestrator.ab.counts_file import read_counts
+    from orchestrator.ab.summary import summarise
 
-    _show(read_counts(counts, control, treatment), [], out, as_json)
+    trials = read_counts(counts, control, treatment)
+    _show(trials, [summarise(trials)], out, as_json)
 
 
 def _analyse_folder(uri: str, out: str | None, as_json: bool) -> None:
-    from orchestrator.ab.folder import load, lost_shares
+    from orchestrator.ab.folder import load, summaries
     from orchestrator.storage.open import open_store
 
     finished = load(open_store(uri))
-    _show([one.trial for one in finished], lost_shares(finished), out, as_json)
+    _show([one.trial for one in finished], summaries(finished), out, as_json)
 
 
 def _show(
-    trials: "list[Trial]", lost: list[tuple[float, float]], out: str | None, as_json: bool
+    trials: "list[Trial]", summaries: "list[Summary]", out: str | None, as_json: bool
 ) -> None:
     from rich.console import Console
 
     from orchestrator.ab.output import data, tables, write
     from orchestrator.ab.section import ab
-    from orchestrator.ab.summary import summarise
     from orchestrator.storage.output import Output
 
-    summary = summarise(trials)
     if as_json:
-        click.echo(json.dumps(data(summary), ensure_ascii=False))
+        click.echo(json.dumps(data(summaries), ensure_ascii=False))
     else:
-        console = Console(width=None if Console().is_terminal else 160, highlight=False)
-        for part in tables(summary):
+        width = None if Console().is_terminal else 160
+        console = Console(width=width, highlight=False, markup=False)  # names are not markup
+        for part in (part for summary in summaries for part in tables(summary)):
             console.print(part)
     if out is not None:
         output = Output(out)
-        write(trials, ab(summary, lost), output)
+        write(trials, [ab(summary) for summary in summaries], output)
         click.echo(f"report: {output.uri}/ab.html", err=as_json)

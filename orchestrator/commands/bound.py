@@ -5,9 +5,10 @@ import json
 import click
 import numpy as np
 
-from divergence.bound import VISIBLE, rho0, smallest_sufficient
+from divergence.bound import VISIBLE, rho0, safe_multiple, smallest_sufficient
 from divergence.errors import InputError
-from orchestrator.commands.options import config_argument, set_option
+from orchestrator.commands.options import code_option, config_argument, set_option
+from orchestrator.config.certificate import certificate
 from orchestrator.config.file import load_config
 from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.models import model_config
@@ -15,6 +16,7 @@ from orchestrator.offline.bound_search import bounded_arms, losses_by_k, middle_
 from orchestrator.sources.opening import open_source
 from orchestrator.sources.protocol import Source
 from trainer.chunk import Chunk, compile_chunk
+from trainer.geometry import Shape
 
 KS = "0.03,0.1,0.3,1,2,3,4,5,6,7,8,9,10"
 
@@ -22,6 +24,7 @@ KS = "0.03,0.1,0.3,1,2,3,4,5,6,7,8,9,10"
 @click.command("bound", epilog="Example: holdfast bound configs/quickstart.yaml --search")
 @config_argument
 @set_option
+@code_option
 @click.option("--search", is_flag=True, help="Also search: train with rho = k * rho0 for each k.")
 @click.option("--k", "ks_text", default=KS, show_default=True, help="Values of k to try.")
 @click.option("--arm", help="Use this arm's rule and ranges. Default: the first arm with a bound.")
@@ -42,6 +45,10 @@ def command(
 ) -> None:
     """Print the heuristic bound rho0 for CONFIG, and search for its multiple k.
 
+    A vector of d entries whose mean square is within rho cannot reach tau while d * rho < tau**2.
+    For each side it prints the k for which rho = k * rho0 meets that, and for each arm whether its
+    instances can diverge.
+
     The search trains one model for each k, with the setting in the middle of the arm's ranges. It
     picks the smallest k that no larger k visibly improves on. A visible gain is more than --visible
     of the log-loss and more than two standard errors, over the second half of the cycles.
@@ -50,14 +57,50 @@ def command(
     ks = _parse_ks(ks_text)
     source = open_source(config.source, feature_spec(config.features))
     shape = model_config(config, source.spec).shape
-    found: dict[str, object] = {"d": shape.user, "N": shape.ad, "rho0": rho0(shape.ad)}
+    found: dict[str, object] = {
+        "d": shape.user,
+        "N": shape.ad,
+        "rho0": rho0(shape.ad),
+        **_safety(config, shape),
+    }
     if not as_json:
         click.echo(f"user vectors have {shape.user} entries, ad vectors {shape.ad}")
         click.echo(f"rho0 = {rho0(shape.ad):.6g}")
+        for line in _safety_lines(config, shape):
+            click.echo(line)
     if search:
         found |= _search(config, source, ks, arm, cycles, visible, quiet=as_json)
     if as_json:
         click.echo(json.dumps(found))
+
+
+def _safe_multiples(config: RunConfig, shape: Shape) -> dict[str, float]:
+    """Below which k the vectors of each side cannot reach tau; a side may have none."""
+    sides = {"user": shape.user, "ad": shape.ad}
+    return {
+        side: safe_multiple(length, shape.ad, config.model.tau)
+        for side, length in sides.items()
+        if length
+    }
+
+
+def _safety(config: RunConfig, shape: Shape) -> dict[str, object]:
+    arms = {}
+    for arm in config.arms:
+        one = certificate(config, arm, shape)
+        arms[arm.name] = {"largest_norm": one.norm, "can_diverge": not one.cannot_diverge}
+    return {"tau": config.model.tau, "safe_k": _safe_multiples(config, shape), "arms": arms}
+
+
+def _safety_lines(config: RunConfig, shape: Shape) -> list[str]:
+    multiples = [
+        f"{side} vectors for k < {k:.3g}" for side, k in _safe_multiples(config, shape).items()
+    ]
+    head = f"within rho = k * rho0, no vector reaches tau = {config.model.tau:g}: "
+    return [
+        head + ", ".join(multiples),
+        *(certificate(config, arm, shape).text for arm in config.arms),
+    ]
 
 
 def _parse_ks(text: str) -> list[float]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from orchestrator.commands.options import config_argument, json_option, set_option
+from divergence.errors import InputError
+from orchestrator.commands.options import code_option, config_argument, json_option, set_option
 from orchestrator.config.file import load_stream
 from orchestrator.config.schema import feature_spec
 from orchestrator.sources.describe.summary import describe
@@ -19,6 +20,7 @@ from orchestrator.sources.protocol import Source
 @click.command("describe", epilog="Example: holdfast describe run.yaml --picture stream.png")
 @config_argument
 @set_option
+@code_option
 @click.option("--cycles", default=50, show_default=True, type=click.IntRange(min=1),
               help="How many cycles to read.")  # fmt: skip
 @json_option
@@ -32,10 +34,15 @@ def command(
 ) -> None:
     """Show what the source of CONFIG contains: events, CTR, features, their values and turnover.
 
+    It also says how predictable clicks are: how much better than a constant CTR a reference model
+    predicts them in one pass, each cycle before it trains on it.
+
     Writes nothing but the picture: broken rows are counted, not put in quarantine. Of a folder
     that is followed, it reads the files that exist now, without waiting for more.
     """
     described = describe(_source(config_path, assignments), cycles)
+    if not described.cycles:
+        raise InputError(f"{config_path}: source: must have events, but has none")
     if picture is not None:
         from orchestrator.sources.describe.picture import draw  # matplotlib is slow to load
 

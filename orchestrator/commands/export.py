@@ -49,7 +49,7 @@ def command(
         click.echo(f"holdfast: skipped: {fault}", err=True)
     model, output = follower.model, Output(out)
     assert found.version is not None  # a follower that has a model has its version
-    table = None if ads is None else catalogue_vectors(model, ads, key)
+    table = None if ads is None else catalogue_vectors(model, ads, key, found.version.mapping)
     if form == "vespa" and table is not None:
         written = export_vespa(model, found.version, output, table, name)
     else:

@@ -2,6 +2,8 @@
 
 import click
 
+from divergence import own_code
+
 config_argument = click.argument("config_path", metavar="CONFIG", type=click.Path())
 set_option = click.option(
     "--set",
@@ -9,6 +11,17 @@ set_option = click.option(
     metavar="KEY=VALUE",
     multiple=True,
     help="Set a config value (YAML): --set search.instances=8 --set arms.0.rule=none",
+)
+code_option = click.option(
+    "--code",
+    metavar="FOLDER",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False),
+    envvar="HOLDFAST_CODE",
+    expose_value=False,
+    is_eager=True,
+    callback=lambda context, option, folders: own_code.allow(folders),
+    help="A folder with rules or sources of your own, whose code may run.",
 )
 run_argument = click.argument("run", metavar="RUN")
 json_option = click.option(

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from orchestrator.commands.options import json_option, run_argument
+from orchestrator.commands.options import code_option, json_option, run_argument
 from orchestrator.journal.run_folder import run_config
 from orchestrator.storage.open import open_store
 
@@ -15,6 +15,7 @@ from orchestrator.storage.open import open_store
 @click.option("--instance", type=click.IntRange(min=0), required=True,
               help="Number of the instance.")  # fmt: skip
 @click.option("--arm", help="Arm of the instance. Default: the first arm.")
+@code_option
 @json_option
 def command(run: str, cycle: int, instance: int, arm: str | None, as_json: bool) -> None:
     """Train an instance of RUN again, bit for bit, and show how its vectors grew.

@@ -1,11 +1,11 @@
-"""`holdfast report`: the retained fraction and every figure of the paper, for any run."""
+"""`holdfast report`: whether to switch, and every figure of the paper, for any run."""
 
 import json
 
 import click
 
 from divergence.errors import InputError
-from orchestrator.commands.options import json_option
+from orchestrator.commands.options import code_option, json_option
 
 
 @click.command("report", epilog="Example: holdfast report runs/seed-1 runs/seed-2 --out report")
@@ -15,7 +15,7 @@ from orchestrator.commands.options import json_option
 @click.option("--baseline", metavar="ARM",
               help="Compare other arms with this one. Default: the first arm with l2.")  # fmt: skip
 @click.option("--challenger", metavar="ARM",
-              help="The arm with the paper's rule. Default: the first entropic arm.")  # fmt: skip
+              help="The arm to judge: any other. Default: the first entropic arm.")  # fmt: skip
 @click.option("--aborts", metavar="N", default=0, type=click.IntRange(min=0),
               help="Retrain N aborted instances of each run to show their vectors. Later reports "
               "reuse them.")  # fmt: skip
@@ -24,6 +24,8 @@ from orchestrator.commands.options import json_option
 @click.option(
     "--ab", "ab_folder", metavar="DIR", help="Add the A/B test in DIR, the output of `ab run`."
 )
+@click.option("--brief", "is_brief", is_flag=True, help="Show a few lines instead of the summary.")
+@code_option
 @json_option
 def command(
     runs: tuple[str, ...],
@@ -33,18 +35,20 @@ def command(
     aborts: int,
     ab_folder: str | None,
     requested: tuple[str, ...],
+    is_brief: bool,
     as_json: bool,
 ) -> None:
     """Write report.html, figures/ and tables of one or several runs, and show a summary.
 
+    It begins with advice on two arms, baseline and challenger: switch, stay, or too early.
     Reads only the journals, so it also works while a run is in progress.
     """
     from rich.console import Console
 
-    from orchestrator.ab.folder import ab_section
+    from orchestrator.ab.folder import ab_sections
     from orchestrator.report.aborts import load_aborts, parse_abort
     from orchestrator.report.load import load_runs
-    from orchestrator.report.terminal import summary, summary_data
+    from orchestrator.report.terminal import brief, summary, summary_data
     from orchestrator.report.write import compute, write
     from orchestrator.storage.open import open_store
     from orchestrator.storage.output import Output
@@ -58,14 +62,19 @@ def command(
         for line in retrain_aborts(loaded.runs, aborts, chosen, output):
             click.echo(f"holdfast: {line}", err=True)
     aborted = load_aborts(open_store(output.uri), loaded.runs)
-    tests = [] if ab_folder is None else [ab_section(open_store(ab_folder))]
+    tests = [] if ab_folder is None else ab_sections(open_store(ab_folder))
     report = compute(loaded, aborted, baseline, challenger, tests)
     written = write(report, output)
     if as_json:
-        click.echo(json.dumps(summary_data(report.study, report.sections), ensure_ascii=False))
+        click.echo(json.dumps(summary_data(report), ensure_ascii=False))
+    elif is_brief:
+        *lines, last = brief(report)
+        for line in lines:
+            click.echo(line)
+        click.echo(f"{last}; the page: {output.uri}/report.html")
     else:
         console = Console(width=None if Console().is_terminal else 160)
-        console.print(summary(report.study, report.sections, report.refused))
+        console.print(summary(report))
         click.echo(f"report: {output.uri}/report.html ({len(written)} files)")
     if report.refused:
         raise InputError("\n".join(report.refused))

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.commands.options import config_argument, json_option, set_option
+from divergence import own_code
+from orchestrator.commands.options import code_option, config_argument, json_option, set_option
 from orchestrator.config.file import load_config
-from orchestrator.config.schema import RunConfig
+from orchestrator.config.schema import LineagesSelect, RunConfig
 from orchestrator.journal.run_folder import ResumePoint, prepare, require_run
 from orchestrator.pool.ray_env import Cluster, local_environment
 from orchestrator.publish.background import BackgroundPublisher, open_publisher
@@ -40,6 +41,7 @@ LAST_S = 10.0
 @config_argument
 @click.option("--out", metavar="DIR", help="Run folder or URI. Default: runs/<name of CONFIG>.")
 @set_option
+@code_option
 @click.option("--address", metavar="HOST:PORT", help="A running Ray cluster (auto: find it).")
 @click.option("--ship", is_flag=True, help="Send this code to the cluster's nodes.")
 @click.option("--resume", is_flag=True, help="Resume a run; an error where DIR holds none.")
@@ -70,6 +72,7 @@ def command(
         require_run(folder)
     sets = [part for given in assignments for part in ("--set", shown_assignment(given))]
     where = [*(["--address", address] if address else []), *(["--ship"] if ship else [])]
+    where += [part for own in own_code.folders() for part in ("--code", str(own))]
     again = shlex.join(["holdfast", "run", config_path, "--out", folder.uri, *sets, *where])
     view = open_view(sys.stdout, as_json, config.cycles)
     with logging_to(log), hold_lease(folder, view.say) as store:
@@ -81,7 +84,8 @@ def command(
             return
         cluster = Cluster(address, ship) if address else None
         try:
-            ended = _train(config, store, start, view, cluster, verbose)
+            with view:
+                ended = _train(config, store, start, view, cluster, verbose)
         except KeyboardInterrupt:
             view.say(f"stopped at once, without the cycle under way; to resume: {again}")
             raise
@@ -100,9 +104,11 @@ def _train(
     verbose: bool,
 ) -> "Ended":
     """Run on Ray, and show, measure and publish what is committed."""
+    view.step("connecting to Ray" if cluster else "starting Ray")
     if cluster is None:
         local_environment()
     from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
+    from orchestrator.pool.ray_line_pool import RayLinePool
     from orchestrator.pool.ray_pool import RayPool
     from orchestrator.pool.ray_start import started_ray
     from orchestrator.pool.retry import RetryPolicy
@@ -111,7 +117,6 @@ def _train(
     actors = None if config.actors == "auto" else config.actors
     policy = RetryPolicy(config.tries, config.patience_s)
     with (
-        view,
         _keep_off_stdout(verbose),
         started_ray(cluster, actors, verbose) as size,
         _two_stage_stop(view) as stop,
@@ -119,8 +124,9 @@ def _train(
     ):
         metrics = RunMetrics(store.uri, live=config.source.live)
         listeners = [view.show, metrics.update, *publish]
-        make_pool = partial(RayPool, size=size, policy=policy)
-        return run(config, store, start, listeners, make_pool, stop)
+        kind = RayLinePool if isinstance(config.search.select, LineagesSelect) else RayPool
+        make_pool = partial(kind, size=size, policy=policy)
+        return run(config, store, start, listeners, make_pool, stop, view.step)
 
 
 @contextmanager
@@ -167,7 +173,9 @@ def _two_stage_stop(view: View) -> Iterator[threading.Event]:
     def announce() -> None:  # not in the handler, which may have interrupted another print
         stop.wait()
         if not over.is_set():
-            view.say("stopping after this cycle's commit; press again to stop at once")
+            view.say(
+                "stopping once the cycles under way are committed; press again to stop at once"
+            )
 
     def end() -> None:  # not in `announce`, which may block where nobody reads its output
         at_once.wait()

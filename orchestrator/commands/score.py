@@ -37,7 +37,8 @@ def command(run: str, events: str, arm: str | None, cycle: int | None, out: Path
     """Score EVENTS (a file, folder, glob or URI) with the champion of RUN.
 
     EVENTS must have the format of the run's own files; labels and timestamps are not needed. The
-    output has one line per row: file, row number and predicted click probability.
+    output has one line per row: file, row number (from 1, the header does not count) and predicted
+    click probability.
     """
     store = open_store(run)
     config = run_config(store)

@@ -1,19 +1,13 @@
 """`holdfast serve`: serves the newest champion over HTTP."""
 
-import gc
-import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
 
 import click
 
-from orchestrator.serving.limits import DEFAULT, Limits
+from orchestrator.serving.limits import DEFAULT, Limits, ServeOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-SWITCH_S = 5e-4
-"""How long a thread may hold the interpreter: keeps requests fast while a new model loads."""
 
 
 def limit(name: str, kind: click.ParamType[Any], text: str) -> Callable[[F], F]:
@@ -36,6 +30,8 @@ def limit(name: str, kind: click.ParamType[Any], text: str) -> Callable[[F], F]:
 )
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535),
               help="Port to listen on (0: any free port).")  # fmt: skip
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 256),
+              help="Processes that share the port, each with the model in its memory.")  # fmt: skip
 @click.option("--poll-s", default=2.0, show_default=True, type=click.FloatRange(0.01),
               help="Seconds between checks for a newer champion.")  # fmt: skip
 @click.option("--max-age-s", type=click.FloatRange(0.0, min_open=True),
@@ -49,8 +45,8 @@ def limit(name: str, kind: click.ParamType[Any], text: str) -> Callable[[F], F]:
 @limit("max_connections", click.IntRange(1),
        "Above it, the connection that has waited longest for a request is closed.")  # fmt: skip
 def command(
-    source: str, arm: str | None, host: str, port: int, poll_s: float, max_age_s: float | None,
-    **limits: Any,
+    source: str, arm: str | None, host: str, port: int, processes: int, poll_s: float,
+    max_age_s: float | None, **limits: Any,
 ) -> None:  # fmt: skip
     """Serve the newest champion of a published PLACE or of a RUN (folders or URIs).
 
@@ -59,29 +55,12 @@ def command(
     POST /v1/score {"user": {...}, "ads": [{...}, ...]}, /v1/batch, /v1/user-vector;
     GET /health, /version, /metrics, /docs.
     """
-    import uvicorn
+    from orchestrator.serving.listen import bound_sockets
+    from orchestrator.serving.processes import serve_process, supervise
 
-    from orchestrator.serving.app import make_app
-    from orchestrator.serving.listen import BoundedConnection, bound_socket
-    from orchestrator.serving.scorer import following
-
-    sys.setswitchinterval(SWITCH_S)
-    bounds = Limits(**limits)
-    with following(source, arm, poll_s, bounds) as scorer, bound_socket(host, port) as listening:
-        server = uvicorn.Server(
-            uvicorn.Config(
-                make_app(scorer, max_age_s),
-                http=partial(BoundedConnection, limits=bounds),  # type: ignore[arg-type]
-                ws="none",
-                log_level="warning",
-                access_log=False,
-            )
-        )
-        gc.collect()
-        gc.freeze()  # else a large request sets off a search of all modules: 150 ms without /health
-        version = scorer.current.version
-        click.echo(
-            f"serving version {version.number} (cycle {version.cycle}) of {source} on "
-            f"http://{host}:{listening.getsockname()[1]}"
-        )
-        server.run(sockets=[listening])
+    options = ServeOptions(source, arm, host, poll_s, max_age_s, Limits(**limits))
+    with bound_sockets(host, port, processes) as sockets:
+        if processes == 1:
+            serve_process(options, sockets[0])
+        else:
+            supervise(options, sockets)

@@ -9,8 +9,10 @@ from orchestrator.report.sections.abort_vectors import abort_vectors
 from orchestrator.report.sections.bound import bound
 from orchestrator.report.sections.entropic_vs_euclidean import entropic_vs_euclidean
 from orchestrator.report.sections.lift import lift
+from orchestrator.report.sections.lines import lines
 from orchestrator.report.sections.lost_instances import lost_instances
 from orchestrator.report.sections.norms import norms
+from orchestrator.report.sections.regime import regime
 from orchestrator.report.sections.retained import retained
 from orchestrator.report.sections.rules import rules
 from orchestrator.report.sections.seeds import seeds
@@ -19,10 +21,14 @@ from orchestrator.report.sections.stability import stability
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import without_verdict
 
+OWN_ORDER = ("rules", "lift", "retained", "losses", "settings", "regime")
+"""The first sections of a report on runs that do not repeat the paper's design."""
+
 
 def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ...]:
     """The report's sections in order; runs without cycles get the bound only.
 
+    The order is the paper's if the runs have its design; else what helps to choose an arm is first.
     To add a section, write a module of `sections` with a function of the study, and call it here.
     """
     searching = study.searching
@@ -37,11 +43,17 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
         abort_vectors(aborts),
         bound(searching),
         rules(searching),
+        regime(searching),
         stability(study),
         lost_instances(searching),
         settings(searching),
+        lines(searching),
     )
-    return tuple(_finished(section, searching) for section in found if section is not None)
+    shown = [_finished(section, searching) for section in found if section is not None]
+    if not searching.is_paper_design:
+        order = dict(zip(OWN_ORDER, range(len(OWN_ORDER)), strict=True))
+        shown.sort(key=lambda section: order.get(section.key, len(order)))
+    return tuple(shown)
 
 
 def _finished(section: Section, study: Study) -> Section:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
 from orchestrator.report.load import Run
-from trainer.setting import PARAMETERS
+from trainer.setting import PARAMETERS, Setting
 
 INTEGERS = ("seed", "cycle", "events", "clicks", "launched", "retained", "diverged", "failed",
             "late", "useful", "caution", "winner", "instance", "events_done", "tries",
@@ -30,13 +30,27 @@ def cycles_frame(runs: Iterable[Run]) -> pd.DataFrame:
     Both fractions count only instances that were retained or diverged; failed and late instances
     have columns of their own.
     """
-    return _frame((_cycle_row(*entry) for entry in _records(runs)), CYCLES)
+    runs = tuple(runs)
+    columns = (*CYCLES, *other_columns(runs))
+    return _frame((_cycle_row(*entry, columns) for entry in _records(runs)), columns)
 
 
 def instances_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """One row per instance, in the order of the cycles."""
-    rows = (row for run, _, record in _records(runs) for row in _instance_rows(run, record))
-    return _frame(rows, INSTANCES)
+    runs = tuple(runs)
+    others = other_columns(runs)
+    rows = (row for run, _, record in _records(runs) for row in _instance_rows(run, record, others))
+    return _frame(rows, (*INSTANCES, *others))
+
+
+def other_columns(runs: Iterable[Run]) -> tuple[str, ...]:
+    """A column `rule.NAME` for each parameter of a rule that is searched and not in PARAMETERS."""
+    settings = (o.setting for _, _, record in _records(runs) for o in record.outcomes[:1])
+    return tuple(sorted({f"rule.{name}" for setting in settings for name in setting.others or {}}))
+
+
+def _others(setting: Setting) -> dict[str, float]:
+    return {f"rule.{name}": value for name, value in (setting.others or {}).items()}
 
 
 def _records(runs: Iterable[Run]) -> Iterator[tuple[Run, str, CycleRecord]]:
@@ -47,7 +61,9 @@ def _records(runs: Iterable[Run]) -> Iterator[tuple[Run, str, CycleRecord]]:
                 yield run, rules[arm], record
 
 
-def _cycle_row(run: Run, rule: str, record: CycleRecord) -> tuple[Any, ...]:
+def _cycle_row(
+    run: Run, rule: str, record: CycleRecord, columns: tuple[str, ...]
+) -> tuple[Any, ...]:
     count, best, norms = count_outcomes(record), winning_outcome(record), record.norms
     decided = count.retained + count.diverged
     row = {
@@ -61,16 +77,18 @@ def _cycle_row(run: Run, rule: str, record: CycleRecord) -> tuple[Any, ...]:
         "seconds": record.timings.get("cycle"),
         "train_seconds": sum(outcome.seconds for outcome in record.outcomes),
         **asdict(count),
-        **(asdict(best.setting) if best else {}),
+        **(asdict(best.setting) | _others(best.setting) if best else {}),
     }
     for name in ("seed", "arm", "cycle", "started", "caution", "winner", "served_logloss"):
         row[name] = getattr(record, name)
     for name in ("events", "clicks", "constant_logloss"):
         row[name] = getattr(record.chunk, name)
-    return tuple(row.get(name) for name in CYCLES)
+    return tuple(row.get(name) for name in columns)
 
 
-def _instance_rows(run: Run, record: CycleRecord) -> Iterator[tuple[Any, ...]]:
+def _instance_rows(
+    run: Run, record: CycleRecord, others: tuple[str, ...]
+) -> Iterator[tuple[Any, ...]]:
     for one in record.outcomes:
         lost = one.divergence
         yield (
@@ -91,6 +109,7 @@ def _instance_rows(run: Run, record: CycleRecord) -> Iterator[tuple[Any, ...]]:
             lost.value if lost else None,
             lost.norm if lost else None,
             one.reason,
+            *map(_others(one.setting).get, others),
         )
 
 

@@ -1,33 +1,68 @@
-"""The head of the page: the runs, the main numbers, and what could not be read."""
+"""The head of the page: the decision, the runs, and what could not be read."""
 
 from collections.abc import Sequence
 from html import escape
 
+from orchestrator.report.decision import HOW, Advice, Decision
+from orchestrator.report.glossary import glossary
 from orchestrator.report.interval import CONFIDENCE
 from orchestrator.report.load import Run
-from orchestrator.report.sections.retained import gain
+from orchestrator.report.stream import stream_lines
 from orchestrator.report.study import Study
-from orchestrator.report.verdict import points
 
 MAX_FAULTS = 20
+MAX_BOXES = 3
+"""With more decisions than this, their tables are left out."""
+KINDS = {Advice.SWITCH: "agrees", Advice.STAY: "disagrees", Advice.EARLY: "open"}
+"""The colours of the badges."""
 
 
-def head(study: Study, refused: Sequence[str]) -> str:
-    """Runs, faults and tiles, as HTML."""
-    runs = "".join(f"<li>{escape(run_line(run))}</li>" for run in study.runs)
-    return f'<ul class="runs soft">{runs}</ul>{_faults(study, refused)}{_tiles(study)}'
+def boxes(found: Sequence[Decision]) -> str:
+    """What the page begins with: the advice on two arms of each run, as HTML."""
+    return "".join(_box(one, len(found)) for one in found)
+
+
+def _box(found: Decision, count: int) -> str:
+    run = f'<span class="soft">{escape(found.run)}</span>' if count > 1 else ""
+    rows = "".join(
+        f'<tr><th scope="row">{name}</th><td>{theirs}</td><td>{ours}</td><td>{difference}</td></tr>'
+        for one in found.measures
+        for name, theirs, ours, difference in [map(escape, one.texts)]
+    )
+    arms = f"<th>{escape(found.baseline)}</th><th>{escape(found.challenger)}</th>"
+    table = (
+        f'<div class="table"><table><thead><tr><th></th>{arms}<th>{escape(found.challenger)} '
+        f"compared</th></tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+    return (
+        f'<div class="decision"><p class="advice"><b>{escape(found.headline)}</b> '
+        f'<span class="badge {KINDS[found.advice]}">{found.advice}</span> {run}</p>'
+        f"<p>{escape(found.reason)}</p>{table if count <= MAX_BOXES else ''}"
+        f'<p class="soft">{escape(found.basis)}</p>'
+        f"<details><summary>How this is decided</summary><p>{escape(HOW)}</p></details></div>"
+    )
+
+
+def head(study: Study, refused: Sequence[str], lines: Sequence[str] = ()) -> str:
+    """Runs, further lines about them, and faults, as HTML."""
+    listed = [*map(run_line, study.runs), *stream_lines(study), *lines]
+    runs = "".join(f"<li>{escape(line)}</li>" for line in listed)
+    words = '<li><a href="#words">What the words mean</a></li>'
+    return f'<ul class="runs soft">{runs}{words}</ul>{_faults(study, refused)}'
 
 
 def foot(files: Sequence[str]) -> str:
-    """How intervals are computed, and links to the files beside the page, as HTML."""
+    """How intervals are computed, the files beside the page, and the words, as HTML."""
     links = ", ".join(f'<a href="{escape(name)}">{escape(name)}</a>' for name in files)
+    beside = f"<p>Files beside this page: {links}.</p>" if files else ""
     return (
         f"<p>Intervals: {CONFIDENCE:.0%}, from the equal-weighted cosine estimate of the long-run "
         "variance (0.6·√n cosines) and Student's t, on series paired by cycle. Verdicts: a "
         "statement holds if the entire interval lies on its side of the threshold, fails if the "
-        "entire interval lies on the other side, and cannot be told otherwise. A claim agrees if "
-        "all its statements hold, and does not agree if one of them fails.</p>"
-        f"<p>Files beside this page: {links}.</p>"
+        "entire interval lies on the other side; else there is too little data. A claim agrees if "
+        "all its statements hold, and is not seen here if one of them fails. Bounds of shares and "
+        "of their differences are clipped to what is possible.</p>"
+        f"{beside}{glossary()}"
     )
 
 
@@ -58,31 +93,3 @@ def _faults(study: Study, refused: Sequence[str]) -> str:
         return ""
     lines = "".join(f"<li>{escape(line)}</li>" for line in found)
     return f'<div class="notes"><ul>{lines}</ul></div>'
-
-
-def _tiles(study: Study) -> str:
-    """The retained fractions of the compared arms, as HTML."""
-    rows = []
-    for run in study.searching.shown:
-        tiles = []
-        pair = study.main_pair(run)
-        where = f" · {run.name}" if len(study.shown) > 1 else ""
-        base = study.baseline_of(run)
-        arms = {base: study.of(run, base)}
-        if pair is not None:
-            arms = {pair.baseline: pair.theirs, pair.arm: pair.ours}
-        for arm, frame in arms.items():
-            mean = frame["retained_fraction"].mean()
-            swatch = f'<span class="swatch tone-{study.arms.index(arm) % 8}"></span>'
-            tiles.append(_tile(f"{mean:.1%}", "retained", f"{swatch}<i>{escape(arm)}</i>", where))
-        if pair is not None:
-            value, _, interval = points(gain(pair)).partition(" points ")
-            tiles.append(_tile(value, "difference in points", escape(interval), where))
-        rows.append(f'<div class="tiles">{"".join(tiles)}</div>')
-    return "".join(rows)
-
-
-def _tile(value: str, what: str, name: str, where: str) -> str:
-    return (
-        f'<div class="tile">{name}<b>{escape(value)}</b><small>{what}{escape(where)}</small></div>'
-    )

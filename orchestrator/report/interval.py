@@ -15,7 +15,7 @@ To compare two arms, take their difference cycle by cycle and the interval of th
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ MIN_CYCLES = 12
 """With fewer cycles there is no interval; here B is 2."""
 MIN_RUNS = 3
 """With fewer runs there is no interval over runs."""
+MAX_CYCLES = 1_000_000
+"""The most that `cycles_for` answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,11 @@ class Estimate:
         low, high = sorted((self.low * factor, self.high * factor))
         return Estimate(self.mean * factor, low, high, self.count)
 
+    def within(self, low: float, high: float) -> "Estimate":
+        """With its bounds clipped to what is possible; the mean stays inside."""
+        lower, upper = max(self.low, low), min(self.high, high)
+        return Estimate(self.mean, min(lower, self.mean), max(upper, self.mean), self.count)
+
 
 def mean_interval(series: ArrayLike) -> Estimate:
     """The mean of the finite entries of a series in time order, and its interval."""
@@ -62,10 +69,35 @@ def mean_interval(series: ArrayLike) -> Estimate:
     return Estimate(mean, mean - reach, mean + reach, n)
 
 
+def cycles_for(found: Estimate, reach: float) -> int:
+    """About how many cycles an interval of ±`reach` takes if the variance stays as in `found`."""
+    spread = (found.high - found.low) / 2 / student_t(_cosines(found.count)) * found.count**0.5
+    count = float(found.count)
+    while student_t(min(_cosines(count), 60)) * spread / math.sqrt(count) > reach:
+        count *= 1.05
+        if count > MAX_CYCLES:
+            return MAX_CYCLES
+    return math.ceil(count)
+
+
 def share_interval(series: ArrayLike) -> Estimate:
     """`mean_interval` for numbers between 0 and 1, with its bounds clipped to that range."""
-    found = mean_interval(series)
-    return Estimate(found.mean, max(found.low, 0.0), min(found.high, 1.0), found.count)
+    return mean_interval(series).within(0.0, 1.0)
+
+
+def share_difference(
+    ours: ArrayLike, theirs: ArrayLike, interval: Callable[[ArrayLike], Estimate] = mean_interval
+) -> Estimate:
+    """The mean of ours - theirs, two series of numbers between 0 and 1, and its interval.
+
+    Its bounds are clipped to what the intervals of the two series allow: if ours is always 1, the
+    difference is not below 0. Without the limits 0 and 1 of the series this would clip nothing,
+    because the spread of a difference is at most the sum of both spreads.
+    """
+    a, b = np.asarray(ours, float), np.asarray(theirs, float)
+    both = np.isfinite(a) & np.isfinite(b)
+    mine, other = (interval(one[both]).within(0.0, 1.0) for one in (a, b))
+    return interval((a - b)[both]).within(mine.low - other.high, mine.high - other.low)
 
 
 def rate_interval(hits: ArrayLike) -> Estimate:
@@ -82,9 +114,10 @@ def rate_interval(hits: ArrayLike) -> Estimate:
     return Estimate(found.mean, low, high, found.count)
 
 
-def interval_over_runs(values: Sequence[float]) -> Estimate:
+def interval_over_runs(values: ArrayLike) -> Estimate:
     """The mean over runs, and its Student interval."""
-    known = np.array([value for value in values if math.isfinite(value)])
+    given = np.asarray(values, float)
+    known = given[np.isfinite(given)]
     n = len(known)
     mean = float(known.mean()) if n else math.nan
     if n < MIN_RUNS:
@@ -96,11 +129,16 @@ def interval_over_runs(values: Sequence[float]) -> Estimate:
 def cosine_weights(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """The series' weights on its B slowest cosines, each of variance n·Var(mean)."""
     n = len(values)
-    slowest = np.arange(1, round(0.6 * math.sqrt(n)) + 1)
+    slowest = np.arange(1, _cosines(n) + 1)
     times = (np.arange(n) + 0.5) / n
     waves = np.cos(np.pi * np.outer(slowest, times))
     weights: NDArray[np.float64] = math.sqrt(2.0 / n) * (waves @ (values - values.mean()))
     return weights
+
+
+def _cosines(n: float) -> int:
+    """B, the number of cosines for n cycles."""
+    return round(0.6 * math.sqrt(n))
 
 
 def student_t(freedom: int, confidence: float = CONFIDENCE) -> float:

@@ -63,19 +63,26 @@ def load_runs(uris: Sequence[str]) -> Loaded:
     return Loaded(tuple(runs), tuple(refused))
 
 
-def load_run(store: Store, name: str) -> Run:
-    """A run's config and all its records."""
+def load_run(store: Store, name: str, known: Run | None = None) -> Run:
+    """A run's config and all its records; those of `known`, read before, are kept."""
     config = run_config(store)
+    old = known.records.values() if known else ()
+    read: dict[tuple[str, int], CycleRecord | str] = {
+        (record.arm, record.cycle): record for records in old for record in records
+    }
     records: dict[str, tuple[CycleRecord, ...]] = {}
     faults: list[str] = []
     # Reading a local folder is all decoding, which threads would only slow down.
     with ThreadPoolExecutor(1 if isinstance(store, LocalStore) else READERS) as readers:
         for arm in (arm.name for arm in config.arms):
-            tasks = [(store, arm, cycle) for cycle in cycles_of(store, arm)]
-            found = list(readers.map(_record_or_fault, tasks))
+            cycles = cycles_of(store, arm)
+            new = [(store, arm, cycle) for cycle in cycles if (arm, cycle) not in read]
+            for (_, _, cycle), entry in zip(new, readers.map(_record_or_fault, new), strict=True):
+                read[arm, cycle] = entry
+            found = [read[arm, cycle] for cycle in cycles]
             records[arm] = tuple(entry for entry in found if isinstance(entry, CycleRecord))
             faults += [entry for entry in found if isinstance(entry, str)]
-            faults += _gaps(arm, [cycle for _, _, cycle in tasks])
+            faults += _gaps(arm, cycles)
     if not any(records.values()):
         faults.append(f"{store.uri}: no cycle is committed yet")
     return Run(name, store.uri, config, records, tuple(faults))

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -17,26 +17,59 @@ from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.verdict import Finding, Verdict, over_runs
 
 SCRIPTS = ("scale.js", "marks.js", "chart.js", "table.js")
+LIVE_SCRIPT = "live.js"
+LIVE_STRIP = '<div id="live" role="status"></div>'
+OPENING, MAX_OPENING = "retained", 3
+"""The chart that a report on the paper's design opens with, and its panels at most."""
 DIGITS = 5
 """Significant digits of the numbers in the page's charts; the Parquet files have all digits."""
 BADGES = {
     Verdict.AGREES: ("agrees", "✓"),
     Verdict.DISAGREES: ("disagrees", "✗"),
     Verdict.OPEN: ("open", "?"),
+    Verdict.MIXED: ("open", "±"),
 }
 
 
-def page(title: str, head: str, sections: Sequence[Section], foot: str) -> str:
-    """The complete document; `head` and `foot` are HTML."""
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is around the sections, as HTML: the decision, the runs, and the notes at the end."""
+
+    box: str
+    head: str
+    foot: str
+
+
+def page(
+    title: str,
+    frame: Frame,
+    sections: Sequence[Section],
+    paper_first: bool = True,
+    live: bool = False,
+) -> str:
+    """The complete document.
+
+    `paper_first`: it opens on the paper's picture, and the claims come before the sections; else it
+    opens on the decision. A `live` page asks the server it came from for a newer one, and shows the
+    state of the run.
+    """
     style = _asset("page.css")
-    script = "\n".join(_asset(name).replace('"use strict";\n', "") for name in SCRIPTS)
+    names = (*SCRIPTS, LIVE_SCRIPT) if live else SCRIPTS
+    script = "\n".join(_asset(name).replace('"use strict";\n', "") for name in names)
     script = f'"use strict";\n{script}'
     charts = [as_data(chart) for section in sections for chart in section.charts]
+    first = _opening(sections) if paper_first else None
+    claims = _overview(sections)
     return Template(_asset("page.html")).substitute(
         title=escape(title),
-        head=head + _overview(sections),
-        main="\n".join(_section(number, one) for number, one in enumerate(sections, 1)),
-        foot=foot,
+        connect="connect-src 'self'; " if live else "",
+        live=LIVE_STRIP if live else "",
+        head=(_figure(first) if first else "")
+        + frame.box
+        + frame.head
+        + (claims if paper_first else ""),
+        main="\n".join(_section(number, one, first) for number, one in enumerate(sections, 1)),
+        foot=("" if paper_first else claims) + frame.foot,
         charts=json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         style=style,
         style_hash=_hash(style),
@@ -69,6 +102,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _opening(sections: Sequence[Section]) -> Chart | None:
+    """The chart that the page opens with, as the paper does, unless it has too many panels."""
+    charts = (chart for section in sections for chart in section.charts)
+    found = next((chart for chart in charts if chart.key == OPENING), None)
+    return found if found and len(found.panels) <= MAX_OPENING else None
+
+
 def _overview(sections: Sequence[Section]) -> str:
     """A table of the claims and their verdicts."""
     rows = []
@@ -87,7 +127,8 @@ def _overview(sections: Sequence[Section]) -> str:
     )
 
 
-def _section(number: int, section: Section) -> str:
+def _section(number: int, section: Section, shown: Chart | None) -> str:
+    """A section, without the chart that is shown already."""
     verdict, _ = over_runs(section.findings)
     several = len({finding.run for finding in section.findings}) > 1
     parts = [
@@ -96,7 +137,7 @@ def _section(number: int, section: Section) -> str:
         f'<dl class="says"><dt>the paper</dt><dd>{escape(section.claim)}</dd>',
         *(_finding(finding, several) for finding in section.findings),
         "</dl>",
-        *map(_figure, section.charts),
+        *(_figure(chart) for chart in section.charts if chart is not shown),
         *map(_table, section.tables),
     ]
     if section.note:

@@ -1,5 +1,6 @@
 """A section of the report: a claim, what the runs show of it, charts and tables."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,8 @@ class Section:
     tables: tuple[ReportTable, ...] = ()
     note: str = ""
     """How the numbers were computed, and which choices are ours."""
+    in_summary: bool = False
+    """Its findings are shown at the top of the page and on the terminal, though without verdict."""
     compares_main_arms: bool = False
     """Its findings compare baseline and challenger; no verdict if these are not the paper's."""
 
@@ -50,3 +53,13 @@ def number(value: Any, form: str = ".4g", unit: str = "") -> Cell:
     if given != given:
         return Cell("-", float("-inf"))
     return Cell(f"{given:{form}}{unit}", given)
+
+
+def summary_lines(sections: Iterable[Section]) -> list[str]:
+    """The findings that are shown beside the list of runs; they name their run where it matters."""
+    return [
+        f"{finding.run}: {finding.text}" if len(section.findings) > 1 else finding.text
+        for section in sections
+        if section.in_summary
+        for finding in section.findings
+    ]

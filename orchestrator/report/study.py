@@ -8,13 +8,16 @@ import numpy as np
 import pandas as pd
 
 from divergence.errors import InputError
-from orchestrator.config.schema import ArmConfig
+from orchestrator.config.schema import ArmConfig, StartFrom
 from orchestrator.report.frames import cycles_frame, instances_frame
+from orchestrator.report.interval import Estimate, mean_interval
 from orchestrator.report.load import Run
 
 DUAL_ASCENT = ("entropic", "euclidean")
 DAY = 96
 """Cycles in a day: the paper's cycles are 15 minutes long."""
+TINY = 0.1
+"""Of the median number of events: a cycle with fewer does not count for the log-loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +37,18 @@ class Pair:
     acclimation: int
 
     def lift(self) -> pd.Series:
-        """How much lower the served log-loss is than the baseline's, in percent of the latter."""
-        base = self.theirs["served_logloss"]
-        return 100.0 * (base - self.ours["served_logloss"]) / base
+        """How much lower the served log-loss is than the baseline's, in percent of the latter.
+
+        NaN for a cycle with few events, such as the rest of one that was cut short: all cycles
+        weigh the same, and the log-loss of a handful of events may be anything.
+        """
+        base, events = self.theirs["served_logloss"], self.ours["events"].astype(float)
+        lift = 100.0 * (base - self.ours["served_logloss"]) / base
+        return lift.where(~(events < TINY * events.median()))
+
+    def mean_lift(self) -> Estimate:
+        """The mean lift after the acclimation; it cannot exceed 100%."""
+        return mean_interval(self.settled(self.lift())).within(-np.inf, 100.0)
 
     def acclimation_span(self) -> tuple[float, float] | None:
         """The first and last cycle of the acclimation; None if there is no acclimation."""
@@ -60,7 +72,10 @@ class Study:
 
     runs: tuple[Run, ...]
     baseline: str | None = None
-    """An arm's name; None: the first arm with l2 (the paper's production rule), else the first."""
+    """An arm's name; None: the first arm with l2 (the paper's production rule), else the first.
+
+    A requested challenger is not the baseline, unless a run has no other arm.
+    """
     challenger: str | None = None
     """An arm's name; None: the first entropic arm except the baseline, else the first other arm."""
 
@@ -120,10 +135,12 @@ class Study:
 
     def baseline_of(self, run: Run) -> str:
         """The arm that the others are compared with."""
-        return _by_preference(self.baseline, "l2", run.config.arms)[0]
+        arms = run.config.arms
+        others = [arm for arm in arms if arm.name != self.challenger]
+        return _by_preference(self.baseline, "l2", others or arms)[0]
 
     def challenger_of(self, run: Run) -> str | None:
-        """The arm that represents the paper's algorithm; None if there is only one arm."""
+        """The arm that is compared with the baseline; None if there is only one arm."""
         others = [arm for arm in run.config.arms if arm.name != self.baseline_of(run)]
         return next(iter(_by_preference(self.challenger, "entropic", others)), None)
 
@@ -138,7 +155,8 @@ class Study:
         shared = ours.index.intersection(theirs.index)
         starts = {a.name: a.start_from for a in run.config.arms}
         start, other = starts[arm], starts[baseline]
-        forked = start is not None and (start.arm == baseline or start == other)
+        from_baseline = isinstance(start, StartFrom) and start.arm == baseline
+        forked = start is not None and (from_baseline or start == other)
         # One day, as in the paper, or a quarter of the shared cycles if that is less.
         acclimation = min(DAY, len(shared) // 4) if forked else 0
         return Pair(run.name, arm, baseline, ours.loc[shared], theirs.loc[shared], acclimation)
@@ -150,6 +168,20 @@ class Study:
         challenger = self.challenger_of(run)
         ascent = challenger is not None and rules[challenger] in DUAL_ASCENT
         return ascent and rules[self.baseline_of(run)] not in DUAL_ASCENT
+
+    @property
+    def is_paper_design(self) -> bool:
+        """Whether all runs are set up as in the paper: dual ascent that starts from the baseline.
+
+        The configs that reproduce the paper are, and the quickstart; those of other data are not.
+        """
+        return all(self._starts_from_baseline(run) for run in self.shown)
+
+    def _starts_from_baseline(self, run: Run) -> bool:
+        starts = {arm.name: arm.start_from for arm in run.config.arms}
+        start = starts.get(self.challenger_of(run) or "")
+        forked = isinstance(start, StartFrom) and start.arm == self.baseline_of(run)
+        return forked and self.is_paper_comparison(run.name)
 
     def main_pair(self, run: Run) -> Pair | None:
         """The challenger against the baseline."""

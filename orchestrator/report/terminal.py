@@ -1,36 +1,53 @@
-"""The report on a terminal: a table of the arms with sparklines, and a line for each claim."""
+"""The report on a terminal: the decision, a table of the arms, and a line for each claim."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from orchestrator.charts.chart import Numbers, numbers
+from orchestrator.report.decision import Advice, Decision
 from orchestrator.report.head import faults, run_line
 from orchestrator.report.interval import Estimate, share_interval
-from orchestrator.report.section import Section
+from orchestrator.report.load import Run
+from orchestrator.report.section import summary_lines
 from orchestrator.report.sections.retained import HEAVY, LIGHT, discards
+from orchestrator.report.stream import stream_lines
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Verdict, over_runs, percent
+from orchestrator.report.write import Report
 
 SPARKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
 SPARK_LOW = 0.6
 """The lower end of the sparkline: smaller retained fractions look alike."""
-COLOURS = {Verdict.AGREES: "green", Verdict.DISAGREES: "red", Verdict.OPEN: "yellow"}
+COLOURS = {
+    Verdict.AGREES: "green",
+    Verdict.DISAGREES: "red",
+    Verdict.OPEN: "yellow",
+    Verdict.MIXED: "yellow",
+    Advice.SWITCH: "green",
+    Advice.STAY: "red",
+    Advice.EARLY: "yellow",
+}
 
 
-def summary(study: Study, sections: Sequence[Section], refused: Sequence[str]) -> RenderableType:
+def summary(report: Report) -> RenderableType:
     """The summary, for a terminal or as plain lines."""
-    parts: list[RenderableType] = [Text(run_line(run)) for run in study.runs]
-    parts += [Text(line, style="red") for line in faults(study, refused)]
+    study, sections = report.study, report.sections
+    parts: list[RenderableType] = [_box(one, len(report.decisions)) for one in report.decisions]
+    parts += [Text(run_line(run)) for run in study.runs]
+    parts += [Text(line) for line in stream_lines(study)]
+    parts += [Text(line, style="red") for line in faults(study, report.refused)]
     if study.searching.shown:
         parts.append(_arms(study.searching))
+    parts += [Text(line) for line in summary_lines(sections)]
     for section in sections:
         verdict, detail = over_runs(section.findings)
         if verdict is not None:
@@ -45,8 +62,64 @@ def summary(study: Study, sections: Sequence[Section], refused: Sequence[str]) -
     return Group(*parts)
 
 
-def summary_data(study: Study, sections: Sequence[Section]) -> dict[str, Any]:
-    """The summary for programs: arms, claims, findings and verdicts."""
+def _box(found: Decision, count: int) -> Panel:
+    """A decision: the advice, the reason, the numbers of both arms, and the cycles behind it."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for name in (found.baseline, found.challenger, f"{found.challenger} compared"):
+        table.add_column(Text(name))
+    for one in found.measures:
+        table.add_row(*one.texts)
+    head = Text(found.headline, style=f"bold {COLOURS[found.advice]}")
+    title = Text(found.run) if count > 1 else None
+    parts = head, Text(found.reason), table, Text(found.basis)
+    return Panel(Group(*parts), title=title, title_align="left", expand=False)
+
+
+def brief(report: Report) -> list[str]:
+    """The report in a few lines: the decisions, what each run retains, the paper's claims.
+
+    In the paper's design what the runs retain is first, as on the page.
+    """
+    study, sections = report.study, report.sections
+    several = len(study.shown) > 1
+    lines = [
+        f"{one.run + ': ' if several else ''}{one.headline}. {one.reason}"
+        for one in report.decisions
+    ]
+    retained = [_retained_line(study, run) for run in study.searching.shown]
+    lines = retained + lines if study.searching.is_paper_design else lines + retained
+    by_verdict: dict[Verdict, list[str]] = {verdict: [] for verdict in Verdict}
+    for section in sections:
+        verdict, _ = over_runs(section.findings)
+        if verdict is not None:
+            by_verdict[verdict].append(section.title.lower())
+    listed = [f"{verdict} ({'; '.join(names)})" for verdict, names in by_verdict.items() if names]
+    if listed:
+        lines.append(f"the paper's claims: {', '.join(listed)}")
+    return lines or ["no cycle is committed yet"]
+
+
+def _retained_line(study: Study, run: Run) -> str:
+    """The retained fractions of the compared arms, on the cycles that they share."""
+    pair, base = study.main_pair(run), study.baseline_of(run)
+    arms = {base: study.of(run, base)}
+    if pair is not None:
+        arms = {pair.baseline: pair.theirs, pair.arm: pair.ours}
+    parts = []
+    for arm, frame in arms.items():
+        series = frame["retained_fraction"]
+        parts.append(
+            f"{arm} retains {series.mean():.1%} of its instances and loses over "
+            f"{HEAVY:.0%} in {discards(series, HEAVY).mean:.1%} of the cycles"
+        )
+    name = f"{run.name}: " if len(study.shown) > 1 else ""
+    return name + "; ".join(parts)
+
+
+def summary_data(report: Report) -> dict[str, Any]:
+    """The summary for programs: decisions, arms, claims, findings and verdicts."""
+    study, sections = report.study, report.sections
     arms = [
         {
             "run": run.name,
@@ -69,12 +142,32 @@ def summary_data(study: Study, sections: Sequence[Section]) -> dict[str, Any]:
         }
         for section in sections
     ]
-    return {"arms": arms, "sections": claims}
+    return {
+        "decisions": [_plain(one) for one in report.decisions],
+        "arms": arms,
+        "sections": claims,
+    }
+
+
+def _plain(found: Decision) -> dict[str, Any]:
+    """A decision for programs; the interval of the training time is that of a ratio."""
+    measures = {}
+    for one in found.measures:
+        bounds = _bounds(one.found)
+        if one.key == "training_seconds":
+            bounds = {k: None if v is None else math.exp(v) for k, v in bounds.items()}
+        values = {"baseline": _number(one.baseline), "challenger": _number(one.challenger)}
+        measures[one.key] = {**values, "text": one.difference, **bounds}
+    return {**asdict(found), "headline": found.headline, "measures": measures}
 
 
 def _bounds(found: Estimate) -> dict[str, float | None]:
     values = {"mean": found.mean, "low": found.low, "high": found.high}
-    return {name: value if value == value else None for name, value in values.items()}
+    return {name: _number(value) for name, value in values.items()}
+
+
+def _number(value: float) -> float | None:
+    return float(value) if value == value else None
 
 
 def _arms(study: Study) -> Table:

@@ -1,8 +1,8 @@
 """Whether a run agrees with a claim: computed from numbers and thresholds, never written by hand.
 
 A claim is split into statements, each about one number. A statement holds, fails, or is open if the
-number's interval contains the threshold. A claim agrees if all its statements hold, and does not
-agree if any of them fails.
+number's interval contains the threshold. A claim agrees if all its statements hold, and is not seen
+here if any of them fails.
 """
 
 import math
@@ -18,8 +18,10 @@ class Verdict(StrEnum):
     """What the data say about a claim."""
 
     AGREES = "agrees"
-    DISAGREES = "does not agree"
-    OPEN = "cannot be told"
+    DISAGREES = "not seen here"
+    OPEN = "too little data"
+    MIXED = "mixed"
+    """Of several findings only: they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def over_runs(findings: Sequence[Finding]) -> tuple[Verdict | None, str]:
-    """The verdict that all findings share, else open; and the count of each verdict as text."""
+    """The verdict that all findings share, else mixed; and the count of each verdict as text."""
     count = Counter(finding.verdict for finding in findings if finding.verdict is not None)
     if not count:
         return None, ""
@@ -96,7 +98,7 @@ def over_runs(findings: Sequence[Finding]) -> tuple[Verdict | None, str]:
         [(verdict, runs)] = count.items()
         return verdict, "" if runs == 1 else f"in all {runs} findings"
     counts = ", ".join(f"{verdict} in {n}" for verdict, n in count.most_common())
-    return Verdict.OPEN, f"({counts} of {count.total()})"
+    return Verdict.MIXED, f"({counts} of {count.total()})"
 
 
 def percent(found: Estimate, digits: int = 1) -> str:

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 
 from orchestrator.report.aborts import Abort
 from orchestrator.report.assemble import sections_of
-from orchestrator.report.head import foot, head
+from orchestrator.report.decision import Decision, decisions
+from orchestrator.report.head import boxes, foot, head
 from orchestrator.report.load import Loaded
-from orchestrator.report.page import page
-from orchestrator.report.section import Section
+from orchestrator.report.page import Frame, page
+from orchestrator.report.section import Section, summary_lines
 from orchestrator.report.study import Study, check_arms
 from orchestrator.storage.output import Output
 
@@ -26,6 +27,7 @@ class Report:
     """A report, computed but not yet written."""
 
     study: Study
+    decisions: tuple[Decision, ...]
     sections: tuple[Section, ...]
     refused: tuple[str, ...]
 
@@ -40,7 +42,8 @@ def compute(
     """All sections, then `more`; `baseline` and `challenger` choose the compared arms."""
     study = Study(loaded.runs, baseline, challenger)
     check_arms(study)
-    return Report(study, (*sections_of(study, aborts), *more), loaded.refused)
+    sections = (*sections_of(study, aborts), *more)
+    return Report(study, decisions(study), sections, loaded.refused)
 
 
 def write(report: Report, output: Output) -> list[str]:
@@ -58,9 +61,16 @@ def write(report: Report, output: Output) -> list[str]:
         path = f"figures/{chart.key}.svg"
         output.put(path, svg(chart))
         written.append(path)
-    html = page(TITLE, head(report.study, report.refused), report.sections, foot(tables))
+    html = page_of(report, tables)
     output.put("report.html", html.encode())
     return [*written, "report.html"]
+
+
+def page_of(report: Report, tables: Sequence[str] = (), live: bool = False) -> str:
+    """The report as a page, with links to these tables beside it."""
+    top = head(report.study, report.refused, summary_lines(report.sections))
+    around = Frame(boxes(report.decisions), top, foot(tables))
+    return page(TITLE, around, report.sections, report.study.searching.is_paper_design, live)
 
 
 def parquet(table: pa.Table | pd.DataFrame) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from typing import Any, Protocol, TextIO
 
 from rich.console import Console
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +20,7 @@ from orchestrator.validation.uris import redact
 from trainer.setting import PARAMETERS, Setting
 
 BAR = 16
+SPIN_S = 0.1
 
 
 class View(AbstractContextManager["View"], Protocol):
@@ -29,6 +32,10 @@ class View(AbstractContextManager["View"], Protocol):
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
+        ...
+
+    def step(self, message: str) -> None:
+        """What the run does until its first cycle is shown."""
         ...
 
 
@@ -46,6 +53,7 @@ class LineView:
 
     def __init__(self, stream: TextIO, cycles: int | None) -> None:
         self.stream, self.cycles = stream, cycles
+        self._began = time.monotonic()
         self._turn = threading.Lock()  # stopping and publishing are announced by other threads
 
     def __enter__(self) -> "LineView":
@@ -62,6 +70,10 @@ class LineView:
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
         self._write(redact(message))
+
+    def step(self, message: str) -> None:
+        """A line, with the seconds since the start."""
+        self.say(f"{time.monotonic() - self._began:5.1f} s  {message}")
 
     def _write(self, line: str) -> None:
         with self._turn:
@@ -84,18 +96,33 @@ class JsonView(LineView):
         """A line that is not about a cycle."""
         self._write(json.dumps({"message": redact(message)}))
 
+    def step(self, message: str) -> None:
+        """Nothing: a program does not lose patience."""
+
 
 class TableView:
-    """A live table: the newest cycle, a row for each arm."""
+    """A live table: the newest cycle, a row for each arm. A spinner until there is one."""
 
     def __init__(self, console: Console, cycles: int | None) -> None:
         self.live = Live(console=console, auto_refresh=False)
         self.cycles = cycles
         self.seconds: list[float] = []
+        self._spinner = Spinner("dots", "starting")
+        self._began = time.monotonic()
+        self._shown = threading.Event()
 
     def __enter__(self) -> "TableView":
         self.live.__enter__()
+        threading.Thread(target=self._spin, daemon=True, name="spinner").start()
         return self
+
+    def _spin(self) -> None:
+        while not self._shown.wait(SPIN_S):
+            self.live.update(self._spinner, refresh=True)
+
+    def step(self, message: str) -> None:
+        """The text beside the spinner, with the seconds since the start."""
+        self._spinner.update(text=f"{time.monotonic() - self._began:.0f} s  {message}")
 
     def __exit__(
         self,
@@ -103,11 +130,15 @@ class TableView:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not self._shown.is_set():
+            self._shown.set()
+            self.live.update(Text(""))
         self.live.__exit__(kind, error, traceback)
 
     def show(self, records: Sequence[CycleRecord]) -> None:
         """One cycle."""
         if records:
+            self._shown.set()
             self.seconds = [*self.seconds, _seconds(records)][-20:]
             self.live.update(table(records, self.cycles, self.seconds), refresh=True)
 
@@ -199,7 +230,7 @@ def bar(fraction: float) -> str:
 
 def setting_text(setting: Setting) -> str:
     """A setting in one line: what it has, four digits each."""
-    values = ((name, getattr(setting, name)) for name in PARAMETERS)
+    values = ((name, setting.value(name)) for name in (*PARAMETERS, *(setting.others or {})))
     return " ".join(f"{name}={value:.4g}" for name, value in values if value is not None)
 
 

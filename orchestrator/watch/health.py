@@ -60,13 +60,15 @@ class Health:
     damaged: tuple[str, ...]
 
 
-def last_hour(store: Store, arm: str) -> tuple[list[CycleRecord], list[str]]:
+def last_hour(
+    store: Store, arm: str, known: Mapping[tuple[str, int], CycleRecord] = {}
+) -> tuple[list[CycleRecord], list[str]]:
     """The arm's records of the hour up to its newest, oldest first, and errors of corrupt files."""
     found: list[CycleRecord] = []
     errors: list[str] = []
     for cycle in reversed(cycles_of(store, arm)[-MAX_RECORDS:]):
         try:
-            record = read_record(store, arm, cycle)
+            record = known.get((arm, cycle)) or read_record(store, arm, cycle)
         except CorruptError as error:
             errors.append(str(error))
             continue
@@ -146,13 +148,16 @@ def parse_time(text: str) -> datetime:
 
 
 def reasons(health: Health) -> list[str]:
-    """Why the run is not healthy, a line each; empty if it is."""
+    """Why the run is not healthy, a line each; empty if it is.
+
+    Nothing is expected of a run that is finished but its files.
+    """
+    if health.complete:
+        return list(health.damaged)
     return [*_driver_reasons(health), *health.damaged, *_arm_reasons(health.arms.values())]
 
 
 def _driver_reasons(health: Health) -> Iterator[str]:
-    if health.complete:
-        return
     if not health.working:
         yield f"the run has stopped: {health.driver}; the same `holdfast run` resumes it"
     age, usual = health.commit_age_s, health.interval_s

@@ -39,13 +39,12 @@ def logging_to(path: str | None) -> Iterator[None]:
         raise InputError(f"--log {path}: cannot be written: {error.strerror}") from None
     handler.setFormatter(JsonLines())
     logger = logging.getLogger(PACKAGE)
-    before = logger.level, logger.propagate
-    logger.addHandler(handler)
+    before = logger.handlers, logger.level, logger.propagate
+    logger.handlers = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.level, logger.propagate = before
+        logger.handlers, logger.level, logger.propagate = before
         handler.close()

@@ -22,7 +22,8 @@ class Panel {
   draw(width = this.home.clientWidth) {
     const { x, y } = this.panel;
     const named = y.names.length;
-    const left = named ? Math.min(120, 14 + 6.4 * Math.max(...y.names.map((n) => n.length))) : MARGIN.left;
+    const longest = Math.max(...y.names.map((n) => n.length));
+    const left = named ? Math.min(120, (y.label ? 30 : 14) + 6.4 * longest) : MARGIN.left;
     const height = named ? 60 + 34 * named : this.chart.data.wide ? 250 : 230;
     const view = this.zoom ?? { x: [x.low, x.high], y: [y.low, y.high] };
     const box = { x, y, left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
@@ -180,9 +181,9 @@ function showTip(text, event) {
 }
 
 class Chart {
-  constructor(data) {
+  constructor(data, before) {
     this.data = data;
-    this.hidden = new Set();
+    this.hidden = before?.hidden ?? new Set();
     this.home = document.getElementById(`chart-${data.key}`);
     this.panels = data.panels.map((panel) => {
       const home = document.createElement("div");
@@ -190,6 +191,8 @@ class Chart {
       this.home.querySelector(".panels").append(home);
       return new Panel(this, panel, home);
     });
+    if (before?.panels.length === this.panels.length)
+      this.panels.forEach((panel, i) => { panel.zoom = before.panels[i].zoom; });
     this.legend();
   }
 
@@ -203,7 +206,7 @@ class Chart {
       const swatch = document.createElement("span");
       swatch.className = `swatch ${toneClass(tone)}`;
       Object.assign(button, { type: "button", title: "show or hide" });
-      button.setAttribute("aria-pressed", "true");
+      button.setAttribute("aria-pressed", String(!this.hidden.has(name)));
       button.append(swatch, name);
       button.onclick = () => {
         const shown = this.hidden.has(name);
@@ -229,7 +232,16 @@ class Chart {
   draw(width) { for (const panel of this.panels) panel.draw(width); }
 }
 
-const charts = JSON.parse(document.getElementById("charts").textContent).map((data) => new Chart(data));
+let charts = [];
+
+/** Makes the charts of the page; those that were there before keep their zoom and what is hidden. */
+function makeCharts() {
+  const before = new Map(charts.map((chart) => [chart.data.key, chart]));
+  charts = JSON.parse(document.getElementById("charts").textContent)
+    .map((data) => new Chart(data, before.get(data.key)));
+  drawAll();
+}
+
 const drawAll = (width) => charts.forEach((chart) => chart.draw(width));
 let due;
 addEventListener("pointerdown", (event) => charts.forEach((chart) => chart.panels.forEach((panel) => {
@@ -241,4 +253,4 @@ addEventListener("beforeprint", () => charts.forEach((chart) => {
   chart.draw(aside ? 350 : 700);
 }));
 addEventListener("afterprint", () => drawAll());
-drawAll();
+makeCharts();

@@ -51,6 +51,11 @@ const MARKS = {
       const [top, bottom] = [box.sy(y1), box.sy(y0)];
       node("rect", { class: "cell", x: left, y: top, width: right - left, height: bottom - top,
         "fill-opacity": (0.04 + 0.96 * mark.shade[i]).toFixed(2) }, box.layer);
+      const lines = mark.labels.length ? mark.labels[i].split("\n") : [];
+      lines.forEach((line, n) => {
+        const y = (top + bottom) / 2 + 4 + 14 * (n - (lines.length - 1) / 2);
+        node("text", { class: n ? "label" : "label first", x: left + 6, y }, box.layer, line);
+      });
     });
   },
   bars(mark, box) {

@@ -13,6 +13,7 @@ from orchestrator.config.schema import ArmConfig
 from orchestrator.report.length import vector_length
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
+from orchestrator.report.sections.certificates import certificate_findings, certificate_tables
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Finding, holds
 
@@ -41,9 +42,10 @@ def bound(study: Study) -> Section:
         findings=(
             *map(_finding, searches),
             *(_distance_finding(study, run) for run in study.shown),
+            *(one for run in study.shown for one in certificate_findings(run)),
         ),
         charts=(_curve(study), *([_search_chart(searches)] if searches else [])),
-        tables=(_table(study, searches),) if searches else (),
+        tables=(*([_table(study, searches)] if searches else []), *certificate_tables(study)),
         note="A gain is visible if, chunk by chunk, it is more than a thousandth of the log-loss "
         "and more than two standard errors. The search also tries k below 1: if champions' mean "
         "squares are far below ρ₀, only a tighter bound has an effect."

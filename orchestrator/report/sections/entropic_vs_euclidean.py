@@ -1,7 +1,6 @@
 """Entropic against Euclidean dual ascent: the paper's last comparison."""
 
 from orchestrator.charts.chart import Chart, Level, Mark, Panel
-from orchestrator.report.interval import mean_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.curves import (
@@ -64,7 +63,7 @@ def _best(study: Study, run: Run, rule: str) -> str | None:
 
 
 def _finding(pair: Pair) -> Finding:
-    gain = mean_interval(pair.settled(pair.lift()))
+    gain = pair.mean_lift()
     ratios = [ratio_interval(pair, column) for column, _ in NORMS]
     text = (
         f"{pair.arm} has a lift of {lift_text(gain)} over {pair.baseline}; its largest ‖v‖∞ is "

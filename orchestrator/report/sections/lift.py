@@ -1,10 +1,9 @@
 """Log-loss lift over the baseline: the paper's third result."""
 
-from orchestrator.charts.chart import Axis, Chart, Level, Line, Mark, Panel, Span, span_of
-from orchestrator.report.interval import mean_interval
+from orchestrator.charts.chart import Chart, Level, Line, Mark, Panel, Span
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
-from orchestrator.report.sections.curves import curve, cycle_panel, smoothing_text
+from orchestrator.report.sections.curves import curve, cycle_panel, robust_axis, smoothing_text
 from orchestrator.report.study import Pair, Study, running_mean, window_for
 from orchestrator.report.verdict import Finding, Statement, above, holds, judged, lift_text
 
@@ -49,7 +48,7 @@ def _chart(study: Study, panels: list[Panel]) -> Chart:
 
 def _finding(pair: Pair) -> Finding:
     series = pair.settled(pair.lift())
-    mean = mean_interval(series)
+    mean = pair.mean_lift()
     curve_above = running_mean(series, window_for(len(series))).dropna() > 0
     share = float(curve_above.mean()) if len(curve_above) else None
     consistent = share >= CONSISTENT if share is not None and mean.known else None
@@ -78,5 +77,5 @@ def _panel(study: Study, run: Run) -> Panel | None:
         lines += curve(pair.arm, study.arms.index(pair.arm), series, window_for(run.cycles))
         marks += [span for span in acclimation(pair) if span not in marks]
     # Single cycles are noisy: the axis fits the smoothed curves and most of the raw points.
-    low, high = span_of([line.y for line in lines], include=[0.0])
-    return cycle_panel(study.panel_title(run), lines, Axis("lift, %", low, high), marks)
+    axis = robust_axis("lift, %", lines, include=[0.0])
+    return cycle_panel(study.panel_title(run), lines, axis, marks)

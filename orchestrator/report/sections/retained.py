@@ -2,11 +2,16 @@
 
 import pandas as pd
 
-from orchestrator.charts.chart import Axis, Chart, Level, Panel, numbers, span_of
-from orchestrator.report.interval import Estimate, mean_interval, rate_interval, share_interval
+from orchestrator.charts.chart import Axis, Chart, Dots, Level, Line, Panel, numbers, span_of
+from orchestrator.report.interval import Estimate, rate_interval, share_difference, share_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
-from orchestrator.report.sections.curves import arm_curves, cycle_panel, smoothing_text
+from orchestrator.report.sections.curves import (
+    arm_curves,
+    cycle_panel,
+    first_values,
+    smoothing_text,
+)
 from orchestrator.report.study import Pair, Study
 from orchestrator.report.verdict import (
     Finding,
@@ -54,7 +59,7 @@ def discards(fraction: pd.Series, more_than: float) -> Estimate:
 
 def gain(pair: Pair) -> Estimate:
     """The retained fraction minus the baseline's, paired by cycle."""
-    return mean_interval(pair.ours["retained_fraction"] - pair.theirs["retained_fraction"])
+    return share_difference(pair.ours["retained_fraction"], pair.theirs["retained_fraction"])
 
 
 def _finding(study: Study, run: Run) -> Finding:
@@ -88,16 +93,28 @@ def _chart(study: Study) -> Chart:
     return Chart(
         "retained",
         "Fraction of instances retained in each cycle",
-        f"{smoothing_text(study)} A cycle below the 80% line lost more than 20%.",
+        f"{smoothing_text(study)} A dot: a cycle that lost more than 20%.",
         tuple(_panel(study, run) for run in study.shown),
     )
 
 
 def _panel(study: Study, run: Run) -> Panel:
     lines = arm_curves(study, run, "retained_fraction", run.records)
-    low, _ = span_of([line.y for line in lines], include=[0.78])
+    low, _ = span_of([line.y for line in lines], include=[0.78, *first_values(lines)])
     y = Axis("retained", max(low, -0.02), 1.015, unit="%")
-    return cycle_panel(study.panel_title(run), lines, y, [Level("20% lost", 1 - HEAVY)])
+    compared = {study.baseline_of(run), study.challenger_of(run)}
+    heavy = (_heavy_losses(line) for line in lines if line.faint and line.name in compared)
+    return cycle_panel(study.panel_title(run), lines, y, [Level("20% lost", 1 - HEAVY), *heavy])
+
+
+def _heavy_losses(line: Line) -> Dots:
+    """A dot for each cycle that lost over a fifth: smoothing hides single cycles."""
+    lost = line.y < 1 - HEAVY - 1e-12
+    texts = tuple(
+        f"{line.name} lost {1 - y:.0%} in cycle {x:.0f}"
+        for x, y in zip(line.x[lost], line.y[lost], strict=True)
+    )
+    return Dots(line.name, line.tone, line.x[lost], line.y[lost], texts)
 
 
 def _table(study: Study) -> ReportTable:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from orchestrator.report.interval import mean_interval, share_interval
+from orchestrator.report.interval import share_interval
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.retained import HEAVY, discards, gain
@@ -54,7 +54,7 @@ def seconds_per_event(instances: pd.DataFrame) -> pd.Series:
 
 def _naive_finding(pair: Pair) -> Finding:
     """The claim fails if the naive rule retains more and its log-loss is not worse."""
-    more, better = gain(pair), mean_interval(pair.settled(pair.lift()))
+    more, better = gain(pair), pair.mean_lift()
     works = all_of((above(more), opposite(below(better))))
     text = (
         f"{pair.arm} retains {points(more)} more than {pair.baseline}, with a lift of "
@@ -99,7 +99,7 @@ def _row(study: Study, run: Run, arm: str) -> tuple[Cell, ...]:
     kept, useful = (share_interval(frame[f"{name}_fraction"]) for name in ("retained", "useful"))
     heavy = discards(frame["retained_fraction"], HEAVY)
     pair = study.pair(run, arm, base)
-    better = mean_interval(pair.settled(pair.lift())) if arm != base else None
+    better = pair.mean_lift() if arm != base else None
     ours, theirs = (_median_pace(study, run, name) for name in (arm, base))
     rule = next(a.rule.name for a in run.config.arms if a.name == arm)
     return (

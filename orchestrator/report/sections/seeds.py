@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from orchestrator.config.schema import RunConfig, identity
-from orchestrator.report.interval import MIN_RUNS, interval_over_runs
+from orchestrator.report.interval import MIN_RUNS, interval_over_runs, share_difference
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.sections.retained import gain
 from orchestrator.report.study import Pair, Study
@@ -50,7 +50,11 @@ def _experiment_key(config: RunConfig) -> str:
 
 def _finding(group: Sequence[Pair]) -> Finding:
     first = group[0]
-    more = interval_over_runs([gain(pair).mean for pair in group])
+    ours, theirs = (
+        [getattr(pair, side)["retained_fraction"].mean() for pair in group]
+        for side in ("ours", "theirs")
+    )
+    more = share_difference(ours, theirs, interval_over_runs)
     better = interval_over_runs([float(pair.settled(pair.lift()).mean()) for pair in group])
     text = (
         f"Over {len(group)} runs ({', '.join(pair.run for pair in group)}) {first.arm} retains "

@@ -51,7 +51,7 @@ def _champions(study: Study) -> Chart:
     panels = [
         panel
         for run in study.shown
-        for name in PARAMETERS
+        for name in (*PARAMETERS, *(c for c in study.cycles.columns if c.startswith("rule.")))
         if (panel := _setting_panel(study, run, name))
     ]
     return Chart(

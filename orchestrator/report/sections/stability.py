@@ -6,12 +6,15 @@ from statistics import median
 
 import numpy as np
 
-from orchestrator.charts.chart import Axis, Cells, Chart, Line, Panel, numbers
+from orchestrator.charts.chart import Axis, Cells, Chart, Line, Numbers, Panel, numbers
 from orchestrator.config.schema import ArmConfig
 from orchestrator.report.load import Run
 from orchestrator.report.section import Cell, ReportTable, Section, number
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import Finding, Statement, holds, judged
+
+Curve = tuple[float, float]
+"""alpha and beta of settings that differ in their step size only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +39,68 @@ class SustainedResult:
         return self.survived == self.cycles
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The axes of the map: eta0 and beta or, if the settings have several alphas, others.
+
+    Then they are the first step, eta0 / alpha, and alpha, with a map for each beta: the first step
+    alone decides most settings, and an axis of eta0 would hide everything else.
+    """
+
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+
+    @property
+    def by_alpha(self) -> bool:
+        """Whether settings have several alphas."""
+        return len(self.alphas) > 1 and min(self.alphas) > 0
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """The names of the step size, whose largest stable value is the edge, and of the other."""
+        return ("eta0 / alpha", "alpha") if self.by_alpha else ("eta0", "beta")
+
+    def place(self, one: SustainedResult) -> tuple[float, float]:
+        """Where a setting lies on the two axes."""
+        if self.by_alpha:
+            return float(f"{one.eta0 / one.alpha:.6g}"), one.alpha
+        return one.eta0, one.beta
+
+    def panels(self) -> list[tuple[str, list[Curve]]]:
+        """The lines of settings that differ in the step size only, by panel."""
+        if self.by_alpha:
+            return [(f"beta {b:g}", [(a, b) for a in self.alphas]) for b in self.betas]
+        return [("", [(a, b) for a in self.alphas for b in self.betas])]
+
+    def name(self, line: Curve) -> str:
+        """Such as "beta 0.5", or "alpha 3, beta 0.5" if there are several alphas."""
+        return f"alpha {line[0]:g}, beta {line[1]:g}" if self.by_alpha else f"beta {line[1]:g}"
+
+
 def stability(study: Study) -> Section | None:
     """Maps, edges and a table; None if no run sustains settings."""
     found = [(run, sustained_results(study, run)) for run in study.shown if run.sustained]
     if not found:
         return None
     families = list(dict.fromkeys(one.family for _, results in found for one in results))
+    grid = grid_of([one for _, results in found for one in results])
+    step = grid.axes[0]
     return Section(
         key="stability",
         title="Stability map",
         claim="The new algorithm trains stably with settings under which production's vectors "
         "blow up.",
-        findings=tuple(_finding(run, results) for run, results in found),
-        charts=(_edge_chart(study, found, families), _map_chart(study, found, families)),
-        tables=(_table(found, families),),
+        findings=tuple(_finding(grid, run, results) for run, results in found),
+        charts=(
+            _edge_chart(grid, study, found, families),
+            _map_chart(grid, study, found, families),
+        ),
+        tables=(_table(grid, found, families),),
         note="Each setting is kept for the entire run and trains its own model. A cycle that "
         "diverges is lost, and the next one starts from the last good model. The edge of stability "
-        "is the largest eta0 of the grid at which, and below which, no cycle was lost. The paper "
-        "shows no such map: the claim is its reason for the algorithm, in our words.",
+        f"is the largest {step} of the grid at which, and below which, no cycle was lost. "
+        + ("A vector's first step is eta0 / alpha times its gradient. " if grid.by_alpha else "")
+        + "The paper shows no such map: the claim is its reason for the algorithm, in our words.",
     )
 
 
@@ -74,16 +121,22 @@ def _result(study: Study, run: Run, arm: ArmConfig) -> SustainedResult:
     return SustainedResult(*setting, survived, len(fine), lost, float(served))
 
 
-def edges(results: Sequence[SustainedResult], family: str) -> dict[float, float]:
-    """The edge of stability by beta, over every alpha of the grid; 0 if nothing is stable."""
-    mine = [one for one in results if one.family == family]
+def grid_of(results: Sequence[SustainedResult]) -> Grid:
+    """The grid that these settings span."""
+    return Grid(*(tuple(sorted({getattr(r, name) for r in results})) for name in ("alpha", "beta")))
+
+
+def edges(grid: Grid, results: Sequence[SustainedResult], family: str) -> dict[Curve, float]:
+    """The edge of stability by alpha and beta; 0 if nothing is stable."""
     found = {}
-    for beta in sorted({one.beta for one in mine}):
-        found[beta] = 0.0
-        for eta0 in sorted({one.eta0 for one in mine}):
-            if not all(one.stable for one in mine if (one.beta, one.eta0) == (beta, eta0)):
+    for line in (line for _, lines in grid.panels() for line in lines):
+        mine = [one for one in results if (one.family, one.alpha, one.beta) == (family, *line)]
+        if mine:
+            found[line] = 0.0
+        for one in sorted(mine, key=lambda one: one.eta0):
+            if not one.stable:
                 break
-            found[beta] = eta0
+            found[line] = grid.place(one)[0]
     return found
 
 
@@ -95,13 +148,14 @@ def _compared_families(run: Run) -> tuple[str, str] | None:
     return (base, ours) if base and ours else None
 
 
-def _finding(run: Run, results: Sequence[SustainedResult]) -> Finding:
+def _finding(grid: Grid, run: Run, results: Sequence[SustainedResult]) -> Finding:
     compared = _compared_families(run)
     if compared is None:
         return Finding("This run does not have both an l2 and an entropic arm.", None, run.name)
-    base, ours = (edges(results, family) for family in compared)
-    ours = {beta: ours.get(beta, 0.0) for beta in base}
-    by_beta = "; ".join(f"beta {beta:g}: {base[beta]:g} and {ours[beta]:g}" for beta in base)
+    base, ours = (edges(grid, results, family) for family in compared)
+    ours = {line: ours.get(line, 0.0) for line in base}
+    listed = "; ".join(f"{grid.name(line)}: {base[line]:g} and {ours[line]:g}" for line in base)
+    across = "alpha and beta" if grid.by_alpha else "beta"
     saved = [
         one for one in results
         if one.family == compared[1] and one.stable and any(
@@ -110,18 +164,19 @@ def _finding(run: Run, results: Sequence[SustainedResult]) -> Finding:
         )
     ]  # fmt: skip
     text = (
-        f"The largest stable eta0 of {compared[0]} and of {compared[1]}, by beta: {by_beta}. "
+        f"The largest stable {grid.axes[0]} of {compared[0]} and of {compared[1]}, by {across}: "
+        f"{listed}. "
         f"{len(saved)} of the settings that {compared[0]} loses are stable under {compared[1]}."
     )
     return judged(
         text,
         run.name,
         Statement(
-            f"{compared[1]}'s edge is not lower for any beta",
+            f"{compared[1]}'s edge is not lower for any {across}",
             holds(all(ours[b] >= base[b] for b in base)),
         ),
         Statement(
-            f"{compared[1]}'s edge is higher for some beta",
+            f"{compared[1]}'s edge is higher for some {across}",
             holds(any(ours[b] > base[b] for b in base)),
         ),
     )
@@ -134,28 +189,31 @@ def _setting(result: SustainedResult) -> tuple[float, float, float]:
 Found = Sequence[tuple[Run, list[SustainedResult]]]
 
 
-def _edge_chart(study: Study, found: Found, families: Sequence[str]) -> Chart:
-    etas = sorted({one.eta0 for _, results in found for one in results})
-    low, high = etas[0] / 2, etas[-1] * 1.5
+def _edge_chart(grid: Grid, study: Study, found: Found, families: Sequence[str]) -> Chart:
+    step, across = grid.axes
+    steps = sorted({grid.place(one)[0] for _, results in found for one in results})
+    low, high = steps[0] / 2, steps[-1] * 1.5
     panels = []
     for run, results in found:
-        lines = []
-        for family in families:
-            edge = edges(results, family)
-            # Draws lines that coincide a little apart.
-            shift = 1.02 ** (families.index(family) - len(families) / 2)
-            y = numbers([max(eta0, low) * shift for eta0 in edge.values()])
-            lines.append(Line(family, families.index(family), numbers(list(edge)), y, dots=True))
-        betas = [beta for line in lines for beta in line.x]
-        x = Axis("beta", min(betas) - 0.03, max(betas) + 0.03)
-        panels.append(
-            Panel(
-                study.panel_title(run),
-                x,
-                Axis("largest stable eta0", low, high, log=True),
-                tuple(lines),
+        by_family = {family: edges(grid, results, family) for family in families}
+        for title, lines in grid.panels():
+            marks = []
+            for tone, (family, edge) in enumerate(by_family.items()):
+                there = [line for line in lines if line in edge]
+                x = numbers([line[0 if grid.by_alpha else 1] for line in there])
+                # Draws lines that coincide a little apart.
+                shift = 1.02 ** (tone - len(families) / 2)
+                y = numbers([max(edge[line], low) * shift for line in there])
+                marks.append(Line(family, tone, x, y, dots=True))
+            spots = numbers([spot for mark in marks for spot in mark.x])
+            panels.append(
+                Panel(
+                    study.panel_title(run, title),
+                    _across_axis(grid, across, spots),
+                    Axis(f"largest stable {step}", low, high, log=True),
+                    tuple(marks),
+                )
             )
-        )
     return Chart(
         "edge-of-stability",
         "The edge of stability of each rule",
@@ -165,15 +223,21 @@ def _edge_chart(study: Study, found: Found, families: Sequence[str]) -> Chart:
     )
 
 
-def _map_chart(study: Study, found: Found, families: Sequence[str]) -> Chart:
-    alphas = sorted({one.alpha for _, results in found for one in results})
+def _across_axis(grid: Grid, name: str, spots: Numbers) -> Axis:
+    if grid.by_alpha:
+        return Axis(name, spots.min() / 1.3, spots.max() * 1.3, log=True)
+    return Axis(name, spots.min() - 0.03, spots.max() + 0.03)
+
+
+def _map_chart(grid: Grid, study: Study, found: Found, families: Sequence[str]) -> Chart:
     panels = [
-        _map(study.panel_title(run, _panel_name(family, alpha, alphas)), mine)
+        _map(grid, study.panel_title(run, f"{family}, {title}" if title else family), mine)
         for run, results in found
         for family in families
-        for alpha in alphas
-        if (mine := [one for one in results if (one.family, one.alpha) == (family, alpha)])
-    ]
+        for title, lines in grid.panels()
+        if (mine := [one for one in results
+                     if one.family == family and (one.alpha, one.beta) in lines])
+    ]  # fmt: skip
     return Chart(
         "stability-map",
         "Share of cycles lost by each sustained setting",
@@ -183,17 +247,14 @@ def _map_chart(study: Study, found: Found, families: Sequence[str]) -> Chart:
     )
 
 
-def _panel_name(family: str, alpha: float, alphas: Sequence[float]) -> str:
-    return family if len(alphas) == 1 else f"{family}, alpha {alpha:g}"
-
-
-def _map(title: str, results: Sequence[SustainedResult]) -> Panel:
-    xs, ys = (sorted({getattr(one, name) for one in results}) for name in ("eta0", "beta"))
-    x_edges, y_edges = _borders(np.log(xs)), _borders(np.array(ys))
-    x_edges = np.exp(x_edges)
+def _map(grid: Grid, title: str, results: Sequence[SustainedResult]) -> Panel:
+    xs, ys = (sorted({grid.place(one)[axis] for one in results}) for axis in (0, 1))
+    x_edges = np.exp(_borders(np.log(xs)))
+    y_edges = np.exp(_borders(np.log(ys))) if grid.by_alpha else _borders(np.array(ys))
     rows, shades, texts = [], [], []
     for one in results:
-        i, j = xs.index(one.eta0), ys.index(one.beta)
+        x, y = grid.place(one)
+        i, j = xs.index(x), ys.index(y)
         rows.append((x_edges[i], x_edges[i + 1], y_edges[j], y_edges[j + 1]))
         shades.append(one.lost)
         served = f"served log-loss {one.served:.4f}" if one.served == one.served else "never served"
@@ -202,8 +263,13 @@ def _map(title: str, results: Sequence[SustainedResult]) -> Panel:
             f"{one.survived} of {one.cycles} cycles, lost {one.lost:.0%} in total; {served}"
         )
     cells = Cells("share lost", numbers(rows), numbers(shades), tuple(texts))
-    x = Axis("eta0", float(x_edges[0]), float(x_edges[-1]), log=True)
-    return Panel(title, x, Axis("beta", float(y_edges[0]), float(y_edges[-1])), (cells,))
+    step, across = grid.axes
+    return Panel(
+        title,
+        Axis(step, float(x_edges[0]), float(x_edges[-1]), log=True),
+        Axis(across, float(y_edges[0]), float(y_edges[-1]), log=grid.by_alpha),
+        (cells,),
+    )
 
 
 def _borders(centres: np.ndarray) -> np.ndarray:
@@ -214,30 +280,35 @@ def _borders(centres: np.ndarray) -> np.ndarray:
     return np.concatenate([[2 * centres[0] - middle[0]], middle, [2 * centres[-1] - middle[-1]]])
 
 
-def _table(found: Found, families: Sequence[str]) -> ReportTable:
+def _table(grid: Grid, found: Found, families: Sequence[str]) -> ReportTable:
     """One row per family, with medians over the runs."""
     every = [one for _, results in found for one in results]
-    betas = sorted({one.beta for one in every})
+    every_line = [line for _, lines in grid.panels() for line in lines]
     rows = []
     for tone, family in enumerate(families):
         mine = [one for one in every if one.family == family]
-        by_run = [edges(results, family) for _, results in found]
+        by_run = [edges(grid, results, family) for _, results in found]
         stable = [one for one in mine if one.stable and one.served == one.served]
         best = min(stable, key=lambda one: one.served, default=None)
         rows.append(
             (
                 Cell(family, tone=tone),
-                *(number(median(edge.get(beta, 0.0) for edge in by_run), "g") for beta in betas),
+                *(
+                    number(median(edge.get(line, 0.0) for edge in by_run), "g")
+                    for line in every_line
+                ),
                 number(100 * np.mean([one.stable for one in mine]), ".0f", "%"),
                 number(
                     np.median([float(one.survived) for one in mine if not one.stable] or [np.nan]),
                     ".0f",
                 ),
                 number(best.served if best else None, ".4f"),
-                Cell(f"eta0 {best.eta0:g}, beta {best.beta:g}" if best else "-"),
+                Cell(f"eta0 {best.eta0:g}, {grid.name((best.alpha, best.beta))}" if best else "-"),
             )
         )
-    columns = ("rule", *(f"edge at beta {beta:g}" for beta in betas), "settings without loss",
-               "cycles survived by the others", "best served log-loss", "with setting")  # fmt: skip
-    return ReportTable("The edge of stability (largest stable eta0)", columns, tuple(rows),
-                "Edges and cycles survived: medians over the runs.")  # fmt: skip
+    columns = ("rule", *(f"edge at {grid.name(line)}" for line in every_line),
+               "settings without loss", "cycles survived by the others", "best served log-loss",
+               "with setting")  # fmt: skip
+    title = f"The edge of stability (largest stable {grid.axes[0]})"
+    note = "Edges and cycles survived: medians over the runs."
+    return ReportTable(title, columns, tuple(rows), note)

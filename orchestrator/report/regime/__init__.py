@@ -1,0 +1,1 @@
+"""The regime map: where divergence costs instances and log-loss, and where a run lies on it."""
