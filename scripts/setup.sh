@@ -1,13 +1,21 @@
 #!/usr/bin/env bash
 # Creates .venv with exactly what scripts/requirements.lock pins, and Holdfast in editable mode.
 # Does nothing if .venv was made from the same lock. PYTHON chooses the interpreter.
+# --peers adds the tuners that scripts/bench/regret.py --peers compares with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamp=.venv/holdfast.lock
 if ! cmp -s scripts/requirements.lock "$stamp"; then
     echo "setting up .venv (once per lock; a few minutes)" >&2
     "${PYTHON:-python3}" -m venv --clear .venv
-    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r scripts/requirements.lock
+    .venv/bin/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r scripts/requirements.lock
+    # Bytecode on all cores; pip would use one, and compile the packages' own tests, too.
+    .venv/bin/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib >/dev/null || true
     .venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
     cp scripts/requirements.lock "$stamp"
+fi
+if [[ "${1-}" == --peers ]] && ! cmp -s scripts/bench/requirements-peers.lock .venv/peers.lock; then
+    echo "adding the peers of the regret benchmark to .venv (once per lock; a minute)" >&2
+    .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r scripts/bench/requirements-peers.lock
+    cp scripts/bench/requirements-peers.lock .venv/peers.lock
 fi

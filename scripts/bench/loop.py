@@ -1,15 +1,12 @@
 """The cycle loop against its own kernels, a process pool, Ray Tune, and a larger model.
 
-    .venv/bin/python scripts/bench/loop.py [PART ...] [--readme]
+    .venv/bin/python scripts/bench/loop.py [PART ...] [--quick] [--readme]
 
 Every figure is a ratio of two things measured in this run. Prints a Markdown table.
-Parts: efficiency, pool, tune, size (default: all).
+Parts: efficiency, pool, tune, size, lines (default: all).
 """
 
 import argparse
-import io
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -24,10 +21,11 @@ import numpy as np
 
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import RunConfig, config_hash
-from orchestrator.pool.ray_env import local_environment
+from orchestrator.pool.ray_env import local_cores, local_environment
 
 local_environment()
 
+from divergence.rules import Rule  # noqa: E402
 from orchestrator.config.rules import kernel_rule  # noqa: E402
 from orchestrator.journal.models import model_config  # noqa: E402
 from orchestrator.journal.record import ChunkInfo, CycleRecord  # noqa: E402
@@ -36,13 +34,17 @@ from orchestrator.loop.arm_state import ArmState, Plan  # noqa: E402
 from orchestrator.loop.committer import Committer, PendingCommit  # noqa: E402
 from orchestrator.loop.prefetch import PreparedChunk  # noqa: E402
 from orchestrator.loop.run import run  # noqa: E402
+from orchestrator.pool.local_line_pool import LocalLinePool  # noqa: E402
+from orchestrator.pool.local_pool import LocalPool  # noqa: E402
+from orchestrator.pool.protocol import MakePool, Pool  # noqa: E402
+from orchestrator.pool.ray_line_pool import RayLinePool  # noqa: E402
 from orchestrator.pool.ray_pool import RayPool  # noqa: E402
-from orchestrator.pool.ray_start import local_cores, started_ray  # noqa: E402
+from orchestrator.pool.ray_start import started_ray  # noqa: E402
 from orchestrator.pool.retry import RetryPolicy  # noqa: E402
 from orchestrator.search.sampler import SearchState, cycle_rng, draw_quantiles  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.storage.open import open_store  # noqa: E402
-from scripts.results.readme import BENCH, Tee, replace_block  # noqa: E402
+from scripts.bench.page import add_options, reported  # noqa: E402
 from trainer.chunk import Chunk, compile_chunk  # noqa: E402
 from trainer.instance import Buffers, Job, train  # noqa: E402
 from trainer.model import Changes, Model  # noqa: E402
@@ -59,8 +61,8 @@ arms: [{name: only, rule: l2}]
 """
 SETTING = Setting(eta0=0.3, alpha=3.0, beta=0.5, lam=1e-3)
 INSTANCES = 40
-CYCLES = 10
-ROUNDS = 3
+SIZES: dict[str, Any] = {"cycles": 10, "rounds": 3, "efficiency_cycles": (6, 40)}
+"""How much is measured; `--quick` makes it less."""
 Row = tuple[str, str, str]
 
 
@@ -138,9 +140,10 @@ def efficiency() -> list[Row]:
     """Kernel seconds over cores times wall seconds, several times in one Ray."""
     rows = []
     with started_ray(None, local_cores(), verbose=False):
-        for target, cycles, least in ((0.1, 6, 0.95), (0.01, 40, 0.90)):
+        few, many = SIZES["efficiency_cycles"]
+        for target, cycles, least in ((0.1, few, 0.95), (0.01, many, 0.90)):
             shares, eaches = [], []
-            for _ in range(ROUNDS):
+            for _ in range(SIZES["rounds"]):
                 config = config_of(events_for(target), cycles)
                 with tempfile.TemporaryDirectory() as folder:
                     wall, kernel, each = loop(config, folder)
@@ -217,17 +220,18 @@ class Alternating(Records):
 
 def against_pool() -> list[Row]:
     """The whole loop over the bare kernels in a pool, several times: the machine's speed varies."""
-    config = config_of(events_for(0.05), CYCLES + 2)
+    cycles: int = SIZES["cycles"]
+    config = config_of(events_for(0.05), cycles + 2)
     ratios, each = [], 0.0
-    for _ in range(ROUNDS):
+    for _ in range(SIZES["rounds"]):
         view, folder = Alternating(config), tempfile.TemporaryDirectory()
         with folder as where, started_ray(None, local_cores(), verbose=False), view:
             _, _, each = loop(config, where, view)
-        assert len(view.ours) == CYCLES + 2  # each cycle is shown when the next one ends
-        cycles = slice(1, CYCLES + 1)
-        ratios.append(sum(view.ours[cycles]) / sum(view.theirs[cycles]))
+        assert len(view.ours) == cycles + 2  # each cycle is shown when the next one ends
+        counted = slice(1, cycles + 1)
+        ratios.append(sum(view.ours[counted]) / sum(view.theirs[counted]))
     what = (
-        f"loop / bare process pool, {CYCLES} cycles of {INSTANCES} instances of {each * 1e3:.0f} ms"
+        f"loop / bare process pool, {cycles} cycles of {INSTANCES} instances of {each * 1e3:.0f} ms"
     )
     return [(what, spread(ratios, 2), "<= 1.10")]
 
@@ -236,13 +240,14 @@ def against_tune() -> list[Row]:
     """Ray Tune's population-based training over the loop, on the same trainer and chunks."""
     from scripts.bench.tune import population  # Tune may be missing
 
-    config = config_of(events_for(0.05), CYCLES + 1)
+    cycles: int = SIZES["cycles"]
+    config = config_of(events_for(0.05), cycles + 1)
     line, job = line_of(config)
     chunks = chunks_of(config)[1:]
     with tempfile.TemporaryDirectory() as folder, started_ray(None, local_cores(), verbose=False):
         ours, _, each = loop(config, folder)
         theirs = population(job, chunks, line, INSTANCES)
-    what = f"Ray Tune PBT / loop, {CYCLES} cycles of {INSTANCES} instances of {each * 1e3:.0f} ms"
+    what = f"Ray Tune PBT / loop, {cycles} cycles of {INSTANCES} instances of {each * 1e3:.0f} ms"
     return [(what, f"{theirs / ours:.1f}", ">= 3")]
 
 
@@ -286,23 +291,88 @@ def size() -> list[Row]:
     return [("cycle on 5,000,000 vectors / on 50,000, commit included", f"{ratio:.2f}", "<= 1.2")]
 
 
+# -- lines ----------------------------------------------------------------------------------------
+
+STORMY = ("source.preset=stormy", "source.events_per_cycle=20000", "cycles=10", "seed=101",
+          "search.instances=16")  # fmt: skip
+
+
+def cycle_seconds(config: RunConfig, make_pool: MakePool) -> float:
+    """The median time of a cycle, once every line is scored before it trains."""
+    view = Records()
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(folder)
+        run(config, store, prepare(store, config), [view.show], make_pool)
+    return float(np.median([record.timings["cycle"] for record in view.records[2:]]))
+
+
+def cpu_seconds(config: RunConfig, kind: type[LocalPool] | type[LocalLinePool]) -> float:
+    """The same without Ray, in CPU seconds of the thread that trains: load does not show."""
+    starts: list[float] = []
+
+    def timed(job: Job, rules: Sequence[Rule]) -> Pool:
+        pool: Any = kind(job, rules)
+        start = pool.start
+
+        def noted(*plans: Any) -> None:
+            starts.append(time.thread_time())
+            start(*plans)
+
+        pool.start = noted
+        return pool  # type: ignore[no-any-return]
+
+    cycle_seconds(config, timed)
+    return float(np.median(np.diff(starts)[2:]))
+
+
+def lines() -> list[Row]:
+    """A cycle of `lineages` over one of `champion`, short runs in turn: the speed varies."""
+    text = CONFIG.replace("  sampler: random\n", "")  # lines draw settings by themselves
+    champion, lineages = (
+        read_config(text, "bench", (*STORMY, f"search.select={{kind: {kind}}}"))
+        for kind in ("champion", "lineages")
+    )
+    what, wanted = "lineages / champion, a cycle of 16 instances", "<= 1.15"
+    cpu = [
+        cpu_seconds(lineages, LocalLinePool) / cpu_seconds(champion, LocalPool)
+        for _ in range(SIZES["rounds"])
+    ]
+    options: Any = {"size": local_cores, "policy": RetryPolicy(3, 30)}
+    with started_ray(None, local_cores(), verbose=False):
+        wall = [
+            cycle_seconds(lineages, partial(RayLinePool, **options))
+            / cycle_seconds(champion, partial(RayPool, **options))
+            for _ in range(SIZES["rounds"])
+        ]
+    return [
+        (f"{what}, in one process, CPU seconds", spread(cpu, 2), wanted),
+        (f"{what}, on Ray with {local_cores()} actors", spread(wall, 2), wanted),
+    ]
+
+
 def main() -> None:
     """Measure the given parts, or all."""
-    parts = {"efficiency": efficiency, "pool": against_pool, "tune": against_tune, "size": size}
+    parts = {
+        "efficiency": efficiency,
+        "pool": against_pool,
+        "tune": against_tune,
+        "size": size,
+        "lines": lines,
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="*", choices=[*parts, []], default=[])
-    parser.add_argument("--readme", action="store_true", help=f"write the table to {BENCH}")
-    options, printed = parser.parse_args(), io.StringIO()
-    with redirect_stdout(Tee(printed) if options.readme else sys.stdout):
-        table({name: parts[name] for name in options.part or parts})
-    if options.readme:
-        replace_block(BENCH, "loop", printed.getvalue())
+    add_options(parser)
+    options = parser.parse_args()
+    if options.quick:
+        SIZES.update(cycles=3, rounds=1, efficiency_cycles=(3, 10))
+    chosen = options.part or (["efficiency", "pool"] if options.quick else parts)
+    with reported("loop", options.readme, options.quick) as missed:
+        missed += table({name: parts[name] for name in chosen})
 
 
-def table(parts: dict[str, Callable[[], list[Row]]]) -> None:
-    """Measure and print."""
-    print(f"{platform.processor() or platform.machine()}, {local_cores()} cores, "
-          f"load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}\n")  # fmt: skip
+def table(parts: dict[str, Callable[[], list[Row]]]) -> list[str]:
+    """Measure and print; return the bars that were missed."""
+    missed = []
     print("| what | measured | wanted |\n|---|---|---|")
     for name, part in parts.items():
         try:
@@ -310,8 +380,17 @@ def table(parts: dict[str, Callable[[], list[Row]]]) -> None:
                 rows = part()
         except ImportError as error:
             rows = [(name, f"not run: {error}", "")]
-        for row in rows:
-            print(f"| {' | '.join(row)} |", flush=True)
+        for what, measured, wanted in rows:
+            print(f"| {what} | {measured} | {wanted} |", flush=True)
+            if wanted and not reaches(measured, wanted):
+                missed.append(f"{what}: {measured}, not {wanted}")
+    return missed
+
+
+def reaches(measured: str, wanted: str) -> bool:
+    """Whether the first number of `measured` is as `wanted` says: ">= 0.95" or "<= 1.1"."""
+    number, (sign, bar) = float(measured.split()[0]), wanted.split()
+    return number >= float(bar) if sign == ">=" else number <= float(bar)
 
 
 if __name__ == "__main__":

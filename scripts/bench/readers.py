@@ -2,11 +2,11 @@
 
 Plain pyarrow reading the same columns of the same file is the limit: our readers also cut the
 stream into cycles, map columns, check every row and sort by time. Prints a Markdown table.
+
+    .venv/bin/python scripts/bench/readers.py [--quick] [--readme]
 """
 
 import argparse
-import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from orchestrator.sources.files.config import FilesConfig
 from orchestrator.sources.opening import open_source
+from scripts.bench.page import add_options, reported
 from trainer.features import Feature, FeatureSpec
 
 SPEC = FeatureSpec(
@@ -81,21 +82,28 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--events", type=int, default=1_000_000)
     options.add_argument("--rounds", type=int, default=5)
+    add_options(options)
     given = options.parse_args()
-    about = f"{platform.machine()}, {os.cpu_count()} cores, pyarrow {pa.__version__}"
-    print(f"{about}, {given.events:,} events of {len(SPEC.features)} features\n")
+    events, rounds = (100_000, 3) if given.quick else (given.events, given.rounds)
+    with reported("readers", given.readme, given.quick):
+        print(f"pyarrow {pa.__version__}, {events:,} events of {len(SPEC.features)} features\n")
+        table(events, rounds)
+
+
+def table(events: int, rounds: int) -> None:
+    """A row for each format."""
     print("| format | pyarrow, events/s | ours by count | by time | with bins | ratios |")
     print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for kind, path in write_events(Path(folder), given.events).items():
+        for kind, path in write_events(Path(folder), events).items():
             runs: tuple[Callable[[], object], ...] = (
                 partial(PLAIN[kind], path),
                 partial(read_ours, path, {"events": 50_000}, False),
                 partial(read_ours, path, {"minutes": 60}, False),
                 partial(read_ours, path, {"minutes": 60}, True),
             )
-            taken = np.array([[seconds(run) for run in runs] for _ in range(given.rounds)])
-            speeds = " | ".join(f"{given.events / s:,.0f}" for s in taken.min(axis=0))
+            taken = np.array([[seconds(run) for run in runs] for _ in range(rounds)])
+            speeds = " | ".join(f"{events / s:,.0f}" for s in taken.min(axis=0))
             middle = np.median(taken[:, :1] / taken[:, 1:], axis=0)
             print(f"| {kind} | {speeds} | {', '.join(f'{r:.2f}' for r in middle)} |", flush=True)
 

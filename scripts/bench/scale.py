@@ -5,15 +5,14 @@ cycle of many short instances on a few processes. Then, with those costs, the sa
 of logical nodes whose actors are not processes (virtual_ray.py). What is not in the second
 part: the network, and Ray's own head under that many nodes.
 
-    .venv/bin/python scripts/bench/scale.py [--readme]
+    .venv/bin/python scripts/bench/scale.py [--quick] [--readme]
 """
 
 import argparse
-import io
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, redirect_stdout
+from contextlib import closing, contextmanager
 from typing import Any
 
 from orchestrator.pool.ray_env import local_environment
@@ -22,15 +21,15 @@ local_environment()
 
 import ray  # noqa: E402
 
-from orchestrator.pool import actors, dispatch, handle, ray_pool  # noqa: E402
+from orchestrator.pool import actor_pool, actors, dispatch, handle, ray_pool  # noqa: E402
 from orchestrator.pool.messages import Batch, BatchReply, Task  # noqa: E402
 from orchestrator.pool.progress import ArmProgress, Pace  # noqa: E402
 from orchestrator.pool.ray_pool import RayPool  # noqa: E402
 from orchestrator.pool.ray_start import started_ray  # noqa: E402
 from orchestrator.pool.retry import RetryPolicy  # noqa: E402
 from orchestrator.pool.trainer_actor import TrainerActor  # noqa: E402
+from scripts.bench.page import add_options, reported  # noqa: E402
 from scripts.bench.virtual_ray import Costs, VirtualRay  # noqa: E402
-from scripts.results.readme import BENCH, Tee, replace_block  # noqa: E402
 from trainer.outcome import Outcome, Status  # noqa: E402
 from trainer.setting import Setting  # noqa: E402
 
@@ -70,20 +69,17 @@ REAL_S = 0.02
 def main() -> None:
     """Both parts, as Markdown."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--readme", action="store_true", help=f"write the table to {BENCH}")
+    add_options(options)
     given = options.parse_args()
-    kept = io.StringIO()
-    with redirect_stdout(Tee(kept)):
+    with reported("scale", given.readme, given.quick):
         with started_ray(None, REAL_ACTORS, verbose=False):
             costs = measured_costs()
             real_cycle()
         print("\n| nodes | cores | instances | ideal | cycle | driver busy | cores at work |")
         print("|---|---|---|---|---|---|---|")
-        for nodes, per_core in ROWS:
+        for nodes, per_core in ROWS[:2] if given.quick else ROWS:
             for instance_s in (1.0, 60.0):
                 virtual_cycle(costs, nodes, per_core, instance_s)
-    if given.readme:
-        replace_block(BENCH, "scale", kept.getvalue())
 
 
 def measured_costs() -> Costs:
@@ -163,9 +159,9 @@ def under_the_pool(virtual: VirtualRay) -> Iterator[None]:
 
 
 def _put_under(some_ray: Any, clock: Any) -> None:
-    for module in (ray_pool, actors):
+    for module in (ray_pool, actor_pool, actors):
         module.ray = some_ray  # type: ignore[attr-defined]
-    for module in (ray_pool, actors, dispatch, handle):
+    for module in (actor_pool, actors, dispatch, handle):
         module.time = clock  # type: ignore[attr-defined]
 
 

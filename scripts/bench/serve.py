@@ -1,38 +1,40 @@
-"""The HTTP service under load from a second process: 1 user with 100 ads, during swaps too.
+"""The HTTP service under load from other processes: 1 user with 100 ads, during swaps too.
 
-    .venv/bin/python scripts/bench/serve.py [--readme]
+    .venv/bin/python scripts/bench/serve.py [--quick] [--readme]
 
 Makes a model of the simulator's features, publishes it, serves it with `holdfast serve`, and sends
-requests from processes of their own over kept connections. Then the same while a delta is published
-every second. Prints a Markdown table.
+requests over kept connections, also while a delta is published every second. Beside it, in the same
+run, the obvious ways to serve the same model: ONNX Runtime behind FastAPI, and NumPy
+(`pip install -e .[bench]`; left out if not installed). Prints Markdown tables.
 """
 
 import argparse
 import hashlib
-import http.client
+import importlib.util
 import json
-import platform
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stdout
-from io import StringIO
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from orchestrator.journal.record import FileRef
+from orchestrator.publish.origin import open_origin
 from orchestrator.publish.place import Version, write_version
+from orchestrator.serving.scorer import Scorer
 from orchestrator.sources.simulator.spec import SPEC
 from orchestrator.storage.local_store import LocalStore
-from scripts.bench.kernel import processor
-from scripts.results.readme import BENCH, Tee, replace_block
+from scripts.bench.page import add_options, reported
 from trainer.model import Changes, Model, ModelConfig
 from trainer.modelfile import save_delta, save_model
 
@@ -40,6 +42,11 @@ ADS = 100
 CAMPAIGNS = 5000
 CHANGED = 2000
 """Rows that a delta changes."""
+STARTS_S = 120.0
+"""How long a server may take to start."""
+HOLDFAST = (sys.executable, "-c", "from orchestrator.cli import main; main()", "serve")
+PEER = (sys.executable, "-m", "scripts.bench.serve_peers")
+HAS_PEERS = all(importlib.util.find_spec(name) for name in ("fastapi", "onnxruntime", "onnx"))
 
 
 class MadeUpPlace:
@@ -84,40 +91,86 @@ def body(rng: np.random.Generator) -> bytes:
     return json.dumps({"user": user, "ads": ads}).encode()
 
 
+def connect(port: int) -> socket.socket:
+    """A connection to a server that may still be starting."""
+    end = time.monotonic() + STARTS_S
+    while True:
+        try:
+            found = socket.create_connection(("127.0.0.1", port), timeout=30)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return found
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 def load(port: int, seconds: float, seed: int) -> list[float]:
     """Send one request after the other; the milliseconds of each."""
     rng = np.random.default_rng(seed)
+    head = "POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
     bodies = [body(rng) for _ in range(50)]
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    requests = [f"{head}content-length: {len(one)}\r\n\r\n".encode() + one for one in bodies]
     taken: list[float] = []
-    end = time.perf_counter() + seconds
-    while (began := time.perf_counter()) < end:
-        connection.request("POST", "/v1/score", bodies[len(taken) % 50],
-                           {"content-type": "application/json"})  # fmt: skip
-        answer = connection.getresponse()
-        scored = json.loads(answer.read())
-        assert answer.status == 200, scored
-        assert len(scored["pctr"]) == ADS
-        taken.append(1e3 * (time.perf_counter() - began))
+    with connect(port) as connection:
+        end = time.perf_counter() + seconds
+        while (began := time.perf_counter()) < end:
+            connection.sendall(requests[len(taken) % 50])
+            answer = read_answer(connection)
+            taken.append(1e3 * (time.perf_counter() - began))
+            if len(taken) % 50 == 1:
+                assert len(json.loads(answer)["pctr"]) == ADS
     return taken
 
 
-def measured(port: int, clients: int, seconds: float, beside: Callable[[], None] | None) -> str:
-    """A row of the table."""
+def read_answer(connection: socket.socket) -> bytes:
+    """The body of an answer, which must be a 200."""
+    received = connection.recv(65536)
+    while (at := received.find(b"\r\n\r\n")) < 0:
+        received += connection.recv(65536)
+    assert received.startswith(b"HTTP/1.1 200"), received[:500]
+    found = re.search(rb"content-length: (\d+)", received[:at], re.IGNORECASE)
+    assert found
+    while len(received) < at + 4 + int(found[1]):
+        received += connection.recv(65536)
+    return received[at + 4 :]
+
+
+@contextmanager
+def serving(*command: str) -> Iterator[int]:
+    """A server, by the port that the end of its first line names."""
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        line = server.stdout.readline().rstrip()
+        found = re.search(r":(\d+)$", line)
+        if found is None:
+            raise SystemExit(f"the server did not start: {line!r}")
+        load(int(found[1]), 1.0, 9)
+        yield int(found[1])
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+        server.stdout.close()
+
+
+Figures = dict[str, tuple[float, float, float]]
+"""Requests a second, and the median and the 99th percentile in ms, by what was measured."""
+
+
+def measured(port: int, clients: int, seconds: float, beside: Callable[[], None] | None) -> Any:
+    """The milliseconds of all requests."""
     stop = threading.Event()
     changing = threading.Thread(target=_every_second, args=(beside, stop)) if beside else None
     if changing:
         changing.start()
     with ProcessPoolExecutor(clients, get_context("spawn")) as pool:
+        list(pool.map(load, [port] * clients, [0.2] * clients, range(clients)))  # started, warm
         parts = list(pool.map(load, [port] * clients, [seconds] * clients, range(clients)))
     stop.set()
     if changing:
         changing.join()
-    taken = np.concatenate(parts)
-    p50, p99 = np.percentile(taken, [50, 99])
-    swaps = "a delta a second" if beside else "none"
-    rate = f"{len(taken) / seconds:,.0f}"
-    return f"| {clients} | {swaps} | {rate} | {p50:.2f} ms | {p99:.2f} ms | {taken.max():.1f} ms |"
+    return np.concatenate(parts)
 
 
 def _every_second(change: Callable[[], None], stop: threading.Event) -> None:
@@ -125,35 +178,92 @@ def _every_second(change: Callable[[], None], stop: threading.Event) -> None:
         change()
 
 
+def over_http(folder: str, source: MadeUpPlace, seconds: float) -> Figures:
+    """Print a row for each way to serve."""
+    print("| server | clients | swaps | requests a second | p50 | p99 | longest |")
+    print("|---|---|---|---|---|---|---|")
+    ours = (*HOLDFAST, folder, "--port", "0", "--poll-s", "0.1")
+    servers: list[tuple[str, tuple[str, ...], tuple[int, ...], bool]] = [
+        ("`holdfast serve`", ours, (1, 4), True),
+        ("the same, `--processes 2`", (*ours, "--processes", "2"), (4,), True),
+    ]
+    if HAS_PEERS:
+        servers.append(("ONNX Runtime behind FastAPI", (*PEER, folder), (1, 4), False))
+    figures: Figures = {}
+    for name, command, counts, swaps in servers:
+        with serving(*command) as port:
+            for clients in counts:
+                for beside in (None, source.change) if swaps else (None,):
+                    taken = measured(port, clients, seconds, beside)
+                    p50, p99 = np.percentile(taken, [50, 99])
+                    rate, what = len(taken) / seconds, "a delta a second" if beside else "none"
+                    print(f"| {name} | {clients} | {what} | {rate:,.0f} | {p50:.2f} ms "
+                          f"| {p99:.2f} ms | {taken.max():.1f} ms |")  # fmt: skip
+                    figures[f"{name}, {clients}, {what}"] = (rate, float(p50), float(p99))
+    return figures
+
+
+def in_process(folder: str, rounds: int) -> float:
+    """Print the microseconds of scoring in Python, way by way in turn; returns ours."""
+    rng = np.random.default_rng(1)
+    requests = [json.loads(body(rng)) for _ in range(50)]
+    ours = Scorer(open_origin(folder))
+    ways: dict[str, Callable[..., Any]] = {"`Scorer.score`": ours.score}
+    if HAS_PEERS:
+        from scripts.bench.serve_peers import NumpyScorer, OnnxScorer
+
+        ways |= {"NumPy": NumpyScorer(ours.current), "ONNX Runtime": OnnxScorer(ours.current)}
+    expected = ours.score(**requests[0]).pctr
+    for way in list(ways.values())[1:]:
+        np.testing.assert_allclose(way(**requests[0]), expected, rtol=1e-4)
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            for request in requests:
+                way(**request)
+            taken[name].append(1e6 * (time.perf_counter() - began) / len(requests))
+    medians = {name: float(np.median(each)) for name, each in taken.items()}
+    print("\n| in one Python process, from dictionaries | µs a request |\n|---|---|")
+    for name, median in medians.items():
+        print(f"| {name} | {median:.0f} |")
+    return medians["`Scorer.score`"]
+
+
+def print_bars(figures: Figures, scorer_us: float) -> list[str]:
+    """The bars, and whether they are met; returns those that were missed."""
+    missed = []
+    rate, p50, _ = figures["`holdfast serve`, 1, none"]
+    p99 = figures["`holdfast serve`, 1, a delta a second"][2]
+    print("\n| one process, one client | bar | measured | |\n|---|---|---|---|")
+    for what, bar, found, met in (
+        ("requests a second", "≥ 2,500", f"{rate:,.0f}", rate >= 2500),
+        ("median", "≤ 0.4 ms", f"{p50:.2f} ms", p50 <= 0.4),
+        ("p99 with a delta a second", "≤ 2 ms", f"{p99:.2f} ms", p99 <= 2),
+        ("`Scorer.score`", "≤ 120 µs", f"{scorer_us:.0f} µs", scorer_us <= 120),
+    ):
+        print(f"| {what} | {bar} | {found} | {'met' if met else 'missed'} |")
+        if not met:
+            missed.append(f"{what} {bar}, but {found}")
+    return missed
+
+
 def main() -> None:
-    """Serve, send requests, print the table."""
+    """Serve, send requests, print the tables; exit with 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--readme", action="store_true", help=f"write the table to {BENCH}")
+    add_options(parser)
     options = parser.parse_args()
-    kept = StringIO()
-    with tempfile.TemporaryDirectory() as folder, redirect_stdout(Tee(kept)):
+    seconds = 2.0 if options.quick else options.seconds
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        reported("serve", options.readme, options.quick) as missed,
+    ):
         source = MadeUpPlace(Path(folder), options.vectors)
-        command = [sys.executable, "-c", "from orchestrator.cli import main; main()", "serve",
-                   folder, "--port", "0", "--poll-s", "0.1"]  # fmt: skip
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        try:
-            found = re.search(r":(\d+)$", server.stdout.readline())  # type: ignore[union-attr]
-            port = int(found[1])  # type: ignore[index]
-            load(port, 1.0, 9)
-            print(f"{processor()}, Python {platform.python_version()}, one serving process, "
-                  f"{options.vectors:,} vectors, 1 user with {ADS} ads a request\n")  # fmt: skip
-            print("| clients | swaps | requests a second | p50 | p99 | longest |")
-            print("|---|---|---|---|---|---|")
-            for clients in (1, 4):
-                for beside in (None, source.change):
-                    print(measured(port, clients, options.seconds, beside))
-        finally:
-            server.terminate()
-            server.wait(timeout=30)
-    if options.readme:
-        replace_block(BENCH, "serve", kept.getvalue())
+        print(f"{options.vectors:,} vectors, 1 user with {ADS} ads a request\n")
+        figures = over_http(folder, source, seconds)
+        missed += print_bars(figures, in_process(folder, 20 if options.quick else 100))
 
 
 if __name__ == "__main__":

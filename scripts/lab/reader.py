@@ -22,7 +22,7 @@ USER = {"age": "25-34", "gender": "female", "geo": "geo-1", "device": "mobile", 
         "last_category": None, "interests": {"topic-1": 0.7, "topic-4": 0.3}}  # fmt: skip
 
 
-class Reader:
+class WatchedService:
     """`holdfast serve`, which must always answer and never go back to an older version."""
 
     def __init__(self, place: str, log: Path) -> None:

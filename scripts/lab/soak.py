@@ -25,7 +25,7 @@ from orchestrator.publish.place import version_numbers
 from orchestrator.storage.open import open_store
 from scripts.lab.compare import ARMS, compare
 from scripts.lab.faults import FAULTS, Fault, endless_plan, plan
-from scripts.lab.reader import Reader
+from scripts.lab.reader import WatchedService
 from scripts.lab.stage import CONFIG, Scene, staged
 from scripts.results.readme import CLUSTER, replace_block
 
@@ -54,7 +54,7 @@ def main() -> None:
     """Faults until all have happened or the time is up; then the comparison."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--minutes", type=float, default=10.0)
-    options.add_argument("--faults", type=int, help="so many, instead of --minutes")
+    options.add_argument("--faults", type=int, help="stop after this many faults")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--hosts", type=int, default=3)
     options.add_argument("--tls", action="store_true", help="with Ray's TLS between the hosts")
@@ -102,7 +102,7 @@ class Soak:
         self.seconds: defaultdict[str, list[float]] = defaultdict(list)
         """By kind of fault, how long each recovery took."""
         self.memory: defaultdict[str, list[int]] = defaultdict(list)
-        self._reader: Reader | None = None
+        self._reader: WatchedService | None = None
         self._began, self._tended = time.monotonic(), 0.0
 
     def run(self, faults: Iterable[Fault], chance: random.Random) -> list[str]:
@@ -111,7 +111,7 @@ class Soak:
         self.watch(lambda: cluster.committed() >= CYCLES and cluster.all_train())
         self.watch(lambda: bool(version_numbers(open_store(place))))
         up = time.monotonic() - self._began
-        with closing(Reader(place, cluster.log)) as self._reader:
+        with closing(WatchedService(place, cluster.log)) as self._reader:
             cycles = cluster.committed()
             self.watch(lambda: cluster.committed() >= cycles + CYCLES)
             for fault in faults:

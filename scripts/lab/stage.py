@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripts.lab.cluster import LabCluster
 from scripts.lab.netlab import Lab
-from scripts.lab.surroundings import BUCKET, KEYS, Clock, Disk, object_storage
+from scripts.lab.surroundings import BUCKET, KEYS, Disk, WallClock, object_storage
 from scripts.lab.tls import tls_environment
 from scripts.lab.unsteady import Unsteady
 
@@ -30,7 +30,7 @@ class Scene:
     cluster: LabCluster
     storage: Unsteady
     disk: Disk
-    clock: Clock
+    clock: WallClock
     able: frozenset[str]
     """What can be made to fail here, of "links", "disk" and "clock"."""
 
@@ -49,7 +49,7 @@ def staged(folder: Path, hosts: int, tls: bool) -> Iterator[Scene]:
         cluster.env |= KEYS | {"AWS_ENDPOINT_URL": storage.url}
         if tls:
             cluster.env |= tls_environment(folder, [host.address for host in lab.hosts])
-        clock = Clock(folder)
+        clock = WallClock(folder)
         cluster.driver_env = clock.env
         isolated = {"links", "disk"} if lab.isolated else set()
         able = frozenset(isolated | ({"clock"} if clock.env else set()))

@@ -66,10 +66,9 @@ class Disk:
     def fill(self, cluster: LabCluster, chance: random.Random) -> str:
         """No space is left on it for a moment."""
         seconds = chance.uniform(0.5, 3)
-        with self._ballast.open("ab") as file, suppress(OSError):
+        with self._ballast.open("ab", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(bytes(2**16))
-                file.flush()
         cluster.heal_after(seconds, partial(self._ballast.unlink, missing_ok=True))
         return f"disk full for {seconds:.1f} s"
 
@@ -79,7 +78,7 @@ class Disk:
             subprocess.run(["umount", "-l", str(self.folder)], check=False)
 
 
-class Clock:
+class WallClock:
     """The wall clock of the processes that are started with `env`."""
 
     def __init__(self, folder: Path) -> None:

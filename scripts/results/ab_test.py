@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import click
 
-from orchestrator.ab.folder import ab_config, load, lost_shares
-from orchestrator.ab.summary import METRICS, Lift, plain_verdict, summarise, verdict_text
+from orchestrator.ab.folder import ab_config, load, summaries
+from orchestrator.ab.summary import METRICS, Lift, Summary, plain_verdict, verdict_text
 from orchestrator.report.verdict import lift_text
 from orchestrator.storage.open import open_store
 from scripts.results.readme import RESULTS, replace_block
+
+TITLES = {"split": "Users split by a hash", "twins": "Twins"}
 
 
 @click.command()
@@ -20,47 +22,55 @@ def main(folder: str, equal_arms: str | None) -> None:
     EQUAL_ARMS is the folder of an A/A test, whose two arms are the same: it shows how far lifts
     stray by chance.
     """
-    store = open_store(folder)
-    config, finished = ab_config(store), load(store)
-    summary = summarise([one.trial for one in finished])
-    lost = lost_shares(finished)
-    means = [100 * sum(pair[arm] for pair in lost) / len(lost) for arm in (0, 1)]
+    text = [line for summary in summaries(load(open_store(folder))) for line in _outcome(summary)]
+    if equal_arms is not None:
+        text += _equal_arms(equal_arms)
+    replace_block(RESULTS, "ab_test", "\n".join(text).rstrip())
+
+
+def _outcome(summary: Summary) -> list[str]:
+    """The verdicts and tables of one design."""
+    means = [100 * sum(pair[arm] for pair in summary.lost) / len(summary.lost) for arm in (0, 1)]
     clicks = summary.whole.control.clicks + summary.whole.treatment.clicks
     control, treatment = summary.arms
-    text = [
-        f"{len(summary.trials)} trials of {config.days} days, {clicks:,} clicks in all; {control} "
-        f"lost {means[0]:.1f}% of its instances to divergence, {treatment} {means[1]:.1f}%.",
+    return [
+        f"### {TITLES[summary.design]}",
+        "",
+        f"{len(summary.trials)} trials of {len(summary.days)} days, {clicks:,} clicks in all; "
+        f"{control} lost {means[0]:.1f}% of its instances to divergence, {treatment} "
+        f"{means[1]:.1f}%.",
         "",
         f"**In plain words: {plain_verdict(summary)}**",
         "",
         *(f"- {verdict_text(summary, metric)}" for metric in METRICS),
         "",
-        *_table("day", summary.days),
+        f"All intervals below are 95% {summary.interval_name} intervals.",
         "",
-        *_table("trial", [*summary.trials, summary.whole]),
+        *_table("day", [*summary.days, summary.whole]),
+        "",
+        *_table("trial", summary.trials),
+        "",
     ]
-    if equal_arms is not None:
-        text += ["", _equal_arms(equal_arms)]
-    replace_block(RESULTS, "ab_test", "\n".join(text))
 
 
-def _equal_arms(folder: str) -> str:
+def _equal_arms(folder: str) -> list[str]:
     store = open_store(folder)
-    summary = summarise([one.trial for one in load(store)])
-    listed = [", ".join(f"{lift.observed[i]:+.2f}%" for lift in summary.trials) for i in (0, 1)]
-    bounds = [found for trial in summary.trials for found in trial.credible]
-    missed = sum(not found.low <= 0 <= found.high for found in bounds)
-    return (
-        f"The same with production in both buckets (A/A, {ab_config(store).days} days): lifts of "
-        f"CTR {listed[0]}, of CPM {listed[1]}, where nothing differs but the users and what was "
-        f"learnt from them. {missed} of the {len(bounds)} credible intervals exclude zero all the "
-        "same: in a market that learns from itself a single test is not to be trusted."
-    )
+    days = ab_config(store).days
+    text = ["### The same arm twice (A/A)", ""]
+    for summary in summaries(load(store)):
+        listed = [", ".join(f"{lift.observed[i]:+.2f}%" for lift in summary.trials) for i in (0, 1)]
+        bounds = [found for trial in summary.trials for found in trial.interval]
+        missed = sum(not found.low <= 0 <= found.high for found in bounds)
+        text.append(
+            f"- {summary.design}, {days} days: lifts of CTR {listed[0]}, of CPM {listed[1]}; "
+            f"{missed} of the {len(bounds)} {summary.interval_name} intervals exclude zero."
+        )
+    return text
 
 
 def _table(first: str, lifts: Sequence[Lift]) -> list[str]:
     rows = [
-        f"| {lift.name} | {lift_text(lift.credible[1])} | {lift_text(lift.credible[0])} |"
+        f"| {lift.name} | {lift_text(lift.interval[1])} | {lift_text(lift.interval[0])} |"
         for lift in lifts
     ]
     return [f"| {first} | CPM lift | CTR lift |", "|---|---|---|", *rows]

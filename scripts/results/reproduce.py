@@ -1,129 +1,106 @@
-"""Runs everything behind the results page, then writes a report of each experiment.
+"""Runs everything behind the results page, writes a report of each experiment, then the tables.
 
-Takes hours on two cores. The same command resumes after a stop or a crash: runs resume from their
-journals, and finished ones are skipped. `scripts/results/results.py` writes the outcome to
-scripts/results/README.md.
+It says first how long this machine will take, about, and how much is left while it runs. The same
+command resumes after a stop or a crash: runs resume from their journals, and finished ones are
+skipped. `scripts/results/results.py` makes the page and its pictures from the tables alone.
 """
 
-import subprocess
+import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import click
 
+from divergence.errors import InputError
+from orchestrator.watch.console import duration
+from scripts.results.experiment_tables import TABLES, write_tables
+from scripts.results.experiments import EXPERIMENTS, HOLDFAST, SEEDS, PlannedRun, planned
 from scripts.results.readme import ROOT
+from scripts.results.running import Forecast, call, check_configs, event_seconds, run_all
 
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
-SEEDS = (1, 2, 3)
-ABORTS = 4
-"""Aborted instances of each run that are trained again for the scatter."""
+CORES = os.cpu_count() or 1
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """A config that is run with several seeds, on each of these presets of the simulator."""
+class Seeds(click.ParamType[tuple[int, ...]]):
+    """Seeds such as 1-3 or 1,2,5."""
 
-    name: str
-    config: str
-    presets: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
-    """What it sets in the config."""
+    name = "seeds"
 
-    def runs(self, seeds: tuple[int, ...]) -> Iterator["PlannedRun"]:
-        """Its runs, preset by preset."""
-        for preset, seed in product(self.presets or (None,), seeds):
-            sets = (f"seed={seed}", *self.changes)
-            if preset is None:
-                yield PlannedRun(self, f"{self.name}-{seed}", sets)
-            else:
-                market = (f"source.seed={seed}", f"source.preset={preset}")
-                yield PlannedRun(self, f"{self.name}-{preset}-{seed}", (*market, *sets))
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
-    """One run: its folder's name, and what it changes in the config."""
-
-    experiment: Experiment
-    name: str
-    sets: tuple[str, ...]
-
-    def command(self, out: Path) -> list[str]:
-        """The command that starts the run, and resumes it."""
-        sets = [part for one in self.sets for part in ("--set", one)]
-        config = f"configs/{self.experiment.config}.yaml"
-        return [HOLDFAST, "run", config, "--out", str(out / self.name), *sets]
-
-
-WIDE = ("search.sampler.spread.eta0=30", "cycles=216")
-"""Two days of wider draws: how many instances a cycle loses depends above all on how far
-they are drawn from the champion, and the paper does not say how far production draws."""
-EXPERIMENTS = (
-    Experiment("movielens", "paper-movielens"),
-    Experiment("map", "stability-map", ("stormy",)),
-    Experiment("rules", "rules", ("stormy",)),
-    Experiment("rho", "rho-search", ("stormy",)),
-    Experiment("week", "paper-week", ("stormy", "calm")),
-    Experiment("duel", "entropic-vs-euclidean", ("stormy",)),
-    Experiment("wide", "paper-week", ("stormy",), WIDE),
-    Experiment("lift", "paper-lift", ("stormy", "calm")),
-)
-
-
-def planned(seeds: tuple[int, ...], only: tuple[str, ...]) -> list[PlannedRun]:
-    """All runs, experiment by experiment."""
-    wanted = [one for one in EXPERIMENTS if not only or one.name in only]
-    return [run for one in wanted for run in one.runs(seeds)]
+    def convert(self, value: object, param: object, ctx: object) -> tuple[int, ...]:
+        """The seeds, without repetitions."""
+        found: list[int] = []
+        for part in str(value).split(","):
+            low, _, high = part.partition("-")
+            if not (low.isdecimal() and (high or low).isdecimal()) or int(high or low) < int(low):
+                self.fail(f"must be seeds such as 1-3 or 1,2,5, but is {value!r}")
+            found += range(int(low), int(high or low) + 1)
+        return tuple(dict.fromkeys(found))
 
 
 @click.command()
 @click.option("--out", default="runs/paper", show_default=True, type=click.Path(path_type=Path),
               help="Folder of the runs and reports.")  # fmt: skip
-@click.option("--seeds", default=len(SEEDS), show_default=True, type=click.IntRange(min=1),
-              help="How many seeds: 1, 2, ...")  # fmt: skip
+@click.option("--seeds", default=f"{SEEDS[0]}-{SEEDS[-1]}", show_default=True, type=Seeds(),
+              help="Such as 1-3 or 1,2,5.")  # fmt: skip
 @click.option("--only", multiple=True, type=click.Choice([one.name for one in EXPERIMENTS]),
-              help="Only these experiments.")  # fmt: skip
-@click.option("--list", "listed", is_flag=True, help="Show the commands, run nothing.")
-def main(out: Path, seeds: int, only: tuple[str, ...], listed: bool) -> None:
+              help="Only this experiment. Can be repeated.")  # fmt: skip
+@click.option("--jobs", default=min(CORES, 4), show_default=True, type=click.IntRange(min=1),
+              help="Runs side by side, which share the cores.")  # fmt: skip
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE",
+              help="Change every run, to try things out.")  # fmt: skip
+@click.option("--list", "listed", is_flag=True, help="Show commands and times, run nothing.")
+def main(
+    out: Path,
+    seeds: tuple[int, ...],
+    only: tuple[str, ...],
+    jobs: int,
+    sets: tuple[str, ...],
+    listed: bool,
+) -> None:
     """Run every experiment of the paper and the stability map; resumable."""
     out = out.resolve()
-    runs = planned(tuple(range(1, seeds + 1)), only)
+    try:
+        runs = planned(seeds, only, sets)
+        check_configs(runs, out)
+    except InputError as error:
+        click.echo(f"reproduce: {error}", err=True)
+        sys.exit(2)
+    actors = max(1, CORES // jobs)
+    click.echo("measuring the speed of this machine", err=True)
+    pace = Forecast(runs, out, jobs, actors, event_seconds())
     if listed:
         for run in runs:
-            click.echo(" ".join(["holdfast", *run.command(out)[1:]]))
+            click.echo(f"{duration(pace.left_of(run)):>7}  holdfast {run.arguments(out)}")
+    click.echo(
+        f"{len(runs)} runs, {pace.finished} of them finished; about {duration(pace.remaining())} "
+        f"for the others if nothing else runs here, {jobs} side by side, then some minutes for the "
+        f"reports ({1e6 * pace.event_s:.2f} µs per event, instance and core)"
+    )
+    if listed:
         return
     if any(run.experiment.name == "movielens" for run in runs):
-        _call([HOLDFAST, "data", "fetch", "movielens-100k"])
-    began = time.monotonic()
-    for number, run in enumerate(runs, 1):
-        minutes = (time.monotonic() - began) / 60
-        click.secho(f"[{number}/{len(runs)}, {minutes:.0f} min] {run.name}", bold=True)
-        _call(run.command(out))
+        call([HOLDFAST, "data", "fetch", "movielens-100k"])
+    run_all(pace)
+    trial = bool(sets) or seeds != SEEDS
+    tables = out / "tables" if trial else TABLES
+    _write(runs, out, tables)
+    click.echo(f"done; for the results page: python scripts/results/results.py {_shown(tables)}")
+
+
+def _write(runs: list[PlannedRun], out: Path, tables: Path) -> None:
+    """A report of each experiment, and what the results page needs of it."""
     for experiment in dict.fromkeys(run.experiment for run in runs):
+        began = time.monotonic()
         folders = [str(out / run.name) for run in runs if run.experiment is experiment]
-        aborts = ["--aborts", str(ABORTS)] if experiment.name in ("week", "movielens") else []
-        where = ["--out", str(out / f"report-{experiment.name}")]
-        click.secho(f"report of {experiment.name}", bold=True)
-        _call([HOLDFAST, "report", *folders, *aborts, *where])
-    click.echo(f"done; for the results page: python scripts/results/results.py {out}")
+        report = str(out / f"report-{experiment.name}")
+        write_tables(experiment, folders, report, tables)
+        took = duration(time.monotonic() - began)
+        click.echo(f"report of {experiment.name}: {report}/report.html ({took})")
 
 
-def _call(command: list[str]) -> None:
-    """Run a command to its end; where it fails, end as it did."""
-    with subprocess.Popen(command, cwd=ROOT) as process:
-        while True:
-            try:
-                code = process.wait()
-                break
-            except KeyboardInterrupt:  # the run has it too, and finishes its cycle
-                continue
-    if code:
-        click.echo("not done; the same command resumes where this one stopped", err=True)
-        sys.exit(code)
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 if __name__ == "__main__":

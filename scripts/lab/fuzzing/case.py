@@ -41,7 +41,7 @@ class Kind(Protocol):
         ...
 
     def run(self, case: Case, box: Sandbox) -> None:
-        """Hand the input to Holdfast; raises Finding if it is not handled well."""
+        """Hand the input to Holdfast; raises Failure if it is not handled well."""
         ...
 
     def command(self, case: Case, box: Sandbox) -> list[str] | None:

@@ -131,7 +131,7 @@ class Configs:
     def command(self, case: Case, box: Sandbox) -> list[str]:
         """The config with all defaults."""
         sets = [part for each in case.head.get("set", ()) for part in ("--set", each)]
-        return ["config", str(box.inputs / "run.yaml"), *sets]
+        return ["config", str(box.inputs / "run.yaml"), "--no-time", *sets]
 
     def simpler(self, case: Case) -> Iterator[Case]:
         """Fewer assignments, then less text."""

@@ -15,7 +15,7 @@ from orchestrator.config.schema import feature_spec
 from orchestrator.sources.opening import open_source
 from scripts.lab.fuzzing.case import Case
 from scripts.lab.fuzzing.hostile import TEXTS, mutated, mutated_bytes, render, scalar, yaml_scalar
-from scripts.lab.fuzzing.sandbox import Finding, Sandbox
+from scripts.lab.fuzzing.sandbox import Failure, Sandbox
 from scripts.lab.fuzzing.shrink import smaller
 
 MAX_CYCLES = 60
@@ -46,7 +46,7 @@ COLUMNS: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-class Events:
+class EventFiles:
     """Files of one format."""
 
     def __init__(self, name: str, make: Callable[[random.Random, bool], bytes], share: int) -> None:
@@ -95,7 +95,7 @@ class Events:
         for path in (box.out / "run").rglob("*.jsonl"):
             for line in path.read_bytes().splitlines():
                 if not isinstance(json.loads(line), dict):
-                    raise Finding("a line of the quarantine is not an object")
+                    raise Failure("a line of the quarantine is not an object")
 
     def command(self, case: Case, box: Sandbox) -> list[str]:
         """What the stream contains."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from scripts.lab.fuzzing.case import Kind
 from scripts.lab.fuzzing.configs import Configs
-from scripts.lab.fuzzing.events import Events, make_csv, make_jsonl, make_parquet
+from scripts.lab.fuzzing.events import EventFiles, make_csv, make_jsonl, make_parquet
 from scripts.lab.fuzzing.journals import Journals
 from scripts.lab.fuzzing.leases import Leases
 from scripts.lab.fuzzing.models import Models
@@ -12,9 +12,9 @@ from scripts.lab.fuzzing.requests import Requests
 
 _ALL: tuple[Kind, ...] = (
     Configs(),
-    Events("csv", make_csv, 10),
-    Events("jsonl", make_jsonl, 10),
-    Events("parquet", make_parquet, 10),
+    EventFiles("csv", make_csv, 10),
+    EventFiles("jsonl", make_jsonl, 10),
+    EventFiles("parquet", make_parquet, 10),
     Journals(),
     Models(),
     Leases(),

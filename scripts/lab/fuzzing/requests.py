@@ -1,25 +1,28 @@
-"""HTTP requests to the serving process, handed to its application without a socket."""
+"""HTTP requests to the serving process, handed to a connection without a socket."""
 
 import asyncio
 import functools
 import json
 import os
 import random
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from orchestrator.publish.origin import open_origin
-from orchestrator.serving.app import make_app
+from orchestrator.serving.app import App
+from orchestrator.serving.connection import Connection
 from orchestrator.serving.scorer import Scorer
+from orchestrator.serving.turns import Turns
 from scripts.lab.fuzzing.case import Case
 from scripts.lab.fuzzing.hostile import mutated, mutated_bytes, render, scalar
 from scripts.lab.fuzzing.run_folders import run_files
-from scripts.lab.fuzzing.sandbox import Finding, Sandbox, check_line, watched_writes
+from scripts.lab.fuzzing.sandbox import Failure, Sandbox, check_line, watched_writes
 from scripts.lab.fuzzing.shrink import smaller
 
-STATUSES = {200, 307, 404, 405, 408, 411, 413, 415, 422, 431, 503}
+STATUSES = {200, 400, 404, 405, 408, 411, 413, 415, 422, 431, 503}
 MAX_BODY_BYTES = 64 << 20
 """A body that is longer must be refused before all of it has been read."""
 USER = {"age": "25", "interests": ["x", "y"], "shares": [1.0, 0.5]}
@@ -40,6 +43,9 @@ HEADERS = (
     ("content-encoding", "gzip"), ("transfer-encoding", "chunked"), ("x", "a" * 9_000),
     ("host", "é"), ("expect", "100-continue"), ("accept", "*/*;q=x"), ("origin", "null"),
 )  # fmt: skip
+
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Requests:
@@ -70,14 +76,14 @@ class Requests:
         return Case(self.name, body, head)
 
     def run(self, case: Case, box: Sandbox) -> None:
-        """Call the application; every answer is one that the README documents."""
+        """Send it; every answer is one that the README documents."""
         head = case.head
         with watched_writes(box.out):
             answer = _call(head["method"], head["path"], head["headers"], _parts(case))
         if answer.status not in STATUSES:
-            raise Finding(f"status {answer.status}", answer.body[:2_000].decode("utf-8", "replace"))
+            raise Failure(f"status {answer.status}", answer.body[:2_000].decode("utf-8", "replace"))
         if answer.read > MAX_BODY_BYTES and answer.status != 413:  # else it only discards it
-            raise Finding(f"accepts a body of more than {MAX_BODY_BYTES >> 20} MiB")
+            raise Failure(f"accepts a body of more than {MAX_BODY_BYTES >> 20} MiB")
         if answer.status == 422:
             for line in json.loads(answer.body)["errors"]:
                 check_line(line)
@@ -98,20 +104,40 @@ class Requests:
 
 
 class _Answer:
-    """What the application sent, and how much of the body it read."""
+    """What the service sent, and how much of the body it read."""
 
     status, body, read = 0, b"", 0
 
 
+class _Transport(asyncio.Transport):
+    """Keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent, self._closed = b"", False
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self._closed = True
+
+    def is_closing(self) -> bool:
+        return self._closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
 @functools.cache
 def _app() -> Any:
-    """The application with the champion of a run; one for each process."""
+    """The service with the champion of a run; one for each process."""
     with tempfile.TemporaryDirectory() as folder:
         for name, data in run_files().items():
             path = Path(folder) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-        return make_app(Scorer(open_origin(folder)))
+        return App(Scorer(open_origin(folder)))
 
 
 @functools.cache
@@ -121,41 +147,41 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
 
 
 def prepare() -> None:
-    """Make the application, which takes a second, once for this process and its children."""
+    """Make the service, which takes a second, once for this process and its children."""
     _call("GET", "/health", [], [b""])
 
 
 def _call(method: str, path: str, headers: list[Any], parts: list[bytes]) -> _Answer:
-    answer, unread = _Answer(), iter(enumerate(parts, 1))
+    return _loop(os.getpid()).run_until_complete(_called(method, path, headers, parts))
 
-    async def receive() -> dict[str, Any]:
-        number, part = next(unread, (0, b""))
-        if not number:
-            return {"type": "http.disconnect"}
+
+async def _called(method: str, path: str, headers: list[Any], parts: list[bytes]) -> _Answer:
+    """Send a request through a connection without a socket, until it is closed or answered."""
+    turns = Turns(asyncio.get_running_loop())
+    connection, transport = Connection(_app(), turns, set()), _Transport()
+    connection.connection_made(transport)
+    answer = _Answer()
+    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    if not any(name in ("content-length", "transfer-encoding") for name, _ in headers):
+        lines.append(f"content-length: {sum(map(len, parts))}")
+    head = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogatepass")
+    for part in (head, *parts):
+        if transport.is_closing():
+            break
         answer.read += len(part)
-        return {"type": "http.request", "body": part, "more_body": number < len(parts)}
-
-    async def send(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            answer.status = message["status"]
-        else:
-            answer.body += message.get("body", b"")
-
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode("utf-8", "surrogatepass"),
-        "query_string": b"",
-        "root_path": "",
-        "headers": [(name.encode(), value.encode()) for name, value in headers],
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 8000),
-    }
-    _loop(os.getpid()).run_until_complete(_app()(scope, receive, send))
+        connection.data_received(part)
+    connection.eof_received()
+    for _ in range(1_000_000):
+        if transport.sent.removeprefix(CONTINUE) or transport.is_closing():
+            break
+        await asyncio.sleep(0)
+        if connection.is_waiting:
+            break
+    connection.connection_lost(None)
+    first, _, rest = transport.sent.removeprefix(CONTINUE).partition(b"\r\n\r\n")
+    answer.status = int(first.split()[1]) if first else 408  # not complete: closed after a while
+    length = re.search(rb"content-length: (\d+)", first)
+    answer.body = rest[: int(length[1])] if length else rest  # what follows answers other requests
     return answer
 
 

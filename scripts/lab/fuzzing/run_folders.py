@@ -23,7 +23,7 @@ from orchestrator.search.sampler import SearchState
 from orchestrator.serving.scorer import Scorer
 from orchestrator.storage.open import open_store
 from scripts.lab.fuzzing.case import Case
-from scripts.lab.fuzzing.sandbox import Finding, Sandbox
+from scripts.lab.fuzzing.sandbox import Failure, Sandbox
 from trainer.model import Changes, Model, Side
 from trainer.modelfile import save_delta, save_model
 from trainer.outcome import Divergence, Outcome, Status
@@ -146,7 +146,7 @@ def _champions(uri: str) -> None:
     for record in found.records.values():
         for file in record.model:
             if file.path.startswith("/") or ".." in file.path.split("/"):
-                raise Finding("a record names a file outside of the run folder", file.path)
+                raise Failure("a record names a file outside of the run folder", file.path)
     for arm in config.arms:
         champion_of(store, config, arm.name, None)
 

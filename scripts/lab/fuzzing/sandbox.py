@@ -28,7 +28,7 @@ WARNING = re.compile(r"^\S+\.py:\d+: (\w*Warning)", re.MULTILINE)
 PACKAGES = ("/divergence/", "/trainer/", "/orchestrator/")
 
 
-class Finding(Exception):  # noqa: N818 - it is what the fuzzer looks for
+class Failure(Exception):  # noqa: N818 - it is what the fuzzer looks for
     """Something that must not happen. `what` is the same text for the same cause."""
 
     def __init__(self, what: str, detail: str = "") -> None:
@@ -54,9 +54,9 @@ class Sandbox:
         yield
         for path in self.out.rglob("*"):
             if path.is_file() and not path.is_symlink() and CANARY.encode() in path.read_bytes():
-                raise Finding(f"a secret is in the file {path.relative_to(self.out)}")
+                raise Failure(f"a secret is in the file {path.relative_to(self.out)}")
         if _peak_bytes() - before > MAX_GROWTH_BYTES:
-            raise Finding(f"takes more than {MAX_GROWTH_BYTES >> 20} MiB")
+            raise Failure(f"takes more than {MAX_GROWTH_BYTES >> 20} MiB")
 
     def step(self, function: Callable[[], object]) -> int:
         """Run a function as if it were a command of `holdfast`."""
@@ -82,7 +82,7 @@ class Sandbox:
             code = 0
         except SystemExit as exit_:
             code = exit_.code if isinstance(exit_.code, int) else 1
-        except Finding:
+        except Failure:
             raise
         except Exception as error:
             raise unexpected(error) from None
@@ -97,32 +97,32 @@ _ERRORS = ("strict", "backslashreplace")
 
 
 def check_output(code: int, out: str, err: str, codes: tuple[int, ...] = (0, 2)) -> None:
-    """Finding unless a command ended well: its exit code, clean lines, and no secret."""
+    """Failure unless a command ended well: its exit code, clean lines, and no secret."""
     if code not in codes:
-        raise Finding(f"exit code {code}", _tail(err))
+        raise Failure(f"exit code {code}", _tail(err))
     if "Traceback (most recent" in err:
-        raise Finding("a traceback on stderr", _tail(err))
+        raise Failure("a traceback on stderr", _tail(err))
     if found := WARNING.search(err):
-        raise Finding(f"a {found[1]} on stderr", _tail(err))
+        raise Failure(f"a {found[1]} on stderr", _tail(err))
     for text, where in ((out, "stdout"), (err, "stderr")):
         if CANARY in text:
-            raise Finding(f"a secret on {where}", _tail(text))
+            raise Failure(f"a secret on {where}", _tail(text))
     if code == 2:
         lines = err.removesuffix("\n").split("\n")
         for line in lines:
             check_line(line.removeprefix("holdfast: "), err)
             if not line.startswith("holdfast: "):
-                raise Finding("a line on stderr is not ours", _tail(err))
+                raise Failure("a line on stderr is not ours", _tail(err))
 
 
 def check_line(line: str, context: str = "") -> None:
-    """Finding unless this is one short line of plain text."""
+    """Failure unless this is one short line of plain text."""
     if not line.strip():
-        raise Finding("an empty error line", _tail(context))
+        raise Failure("an empty error line", _tail(context))
     if len(line) > MAX_LINE:
-        raise Finding("an error line is too long", f"{len(line)} characters: {line[:300]}")
+        raise Failure("an error line is too long", f"{len(line)} characters: {line[:300]}")
     if CONTROL.search(line):
-        raise Finding("control characters in an error line", ascii(line[:500]))
+        raise Failure("control characters in an error line", ascii(line[:500]))
 
 
 def _written(stream: io.TextIOWrapper) -> str:
@@ -132,9 +132,9 @@ def _written(stream: io.TextIOWrapper) -> str:
     return buffer.getvalue().decode()
 
 
-def unexpected(error: BaseException) -> Finding:
+def unexpected(error: BaseException) -> Failure:
     """The finding of an exception that no command handles: users would see its traceback."""
-    return Finding(_place(error), _tail("".join(traceback.format_exception(error))))
+    return Failure(_place(error), _tail("".join(traceback.format_exception(error))))
 
 
 def _place(error: BaseException) -> str:
@@ -182,7 +182,7 @@ _watch: dict[str, Any] = {"allowed": None, "outside": []}
 
 @contextlib.contextmanager
 def watched_writes(allowed: Path) -> Iterator[None]:
-    """Finding if anything is written outside of a folder, or the network is used."""
+    """Failure if anything is written outside of a folder, or the network is used."""
     if "hook" not in _watch:
         _watch["hook"] = True
         sys.addaudithook(_audit)
@@ -192,7 +192,7 @@ def watched_writes(allowed: Path) -> Iterator[None]:
     finally:
         _watch["allowed"] = None
         if _watch["outside"]:
-            raise Finding(_watch["outside"][0].replace(os.path.realpath(allowed.parent), ""))
+            raise Failure(_watch["outside"][0].replace(os.path.realpath(allowed.parent), ""))
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

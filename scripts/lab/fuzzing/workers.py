@@ -21,14 +21,15 @@ from typing import Any
 from scripts.lab.fuzzing import requests
 from scripts.lab.fuzzing.case import Case, Kind
 from scripts.lab.fuzzing.kinds import KINDS
-from scripts.lab.fuzzing.sandbox import Finding, Sandbox, check_output, unexpected
+from scripts.lab.fuzzing.sandbox import Failure, Sandbox, check_output, unexpected
 
 ROOT = Path(__file__).parents[3]
 LIMIT_S = 5.0
 """An input that takes longer hangs; the good ones take milliseconds."""
-COMMAND_LIMIT_S = 60.0
+COMMAND_LIMIT_S = 240.0
+"""A command may have to wait until another process has compiled."""
 COMMANDS_EVERY = 1_000
-"""One of so many inputs is also given to the command in a process of its own."""
+"""How often an input is also given to the command, in a process of its own."""
 MEMORY_BYTES = 3 << 30
 """How much address space a child may take beyond what it starts with."""
 WARM_UP = 3_000
@@ -54,7 +55,7 @@ def case_of(seed: int, index: int, only: Sequence[str]) -> Case:
     return rng.choices(kinds, [kind.share for kind in kinds])[0].generate(rng)
 
 
-def run_case(case: Case, box: Sandbox, *, with_command: bool = False) -> Finding | None:
+def run_case(case: Case, box: Sandbox, *, with_command: bool = False) -> Failure | None:
     """Run an input here; None if it was handled well."""
     kind = KINDS[case.kind]
     try:
@@ -62,7 +63,7 @@ def run_case(case: Case, box: Sandbox, *, with_command: bool = False) -> Finding
             kind.run(case, box)
             if with_command:
                 _run_command(kind, case, box)
-    except Finding as finding:
+    except Failure as finding:
         return finding
     except Exception as error:
         return unexpected(error)
@@ -73,15 +74,18 @@ def _run_command(kind: Kind, case: Case, box: Sandbox) -> None:
     arguments = kind.command(case, box)
     if arguments is None or any("\ud800" <= c <= "\udfff" for a in arguments for c in a):
         return  # the operating system passes bytes
-    ended = subprocess.run(
-        [sys.executable, "-m", "orchestrator", *arguments],
-        cwd=box.elsewhere,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        errors="backslashreplace",
-        timeout=COMMAND_LIMIT_S,
-    )
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "orchestrator", *arguments],
+            cwd=box.elsewhere,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            errors="backslashreplace",
+            timeout=COMMAND_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(f"takes more than {COMMAND_LIMIT_S:g} s") from None
     codes = (0, 2, 3) if arguments[0] == "health" else (0, 2)
     check_output(ended.returncode, ended.stdout, ended.stderr, codes)
 
@@ -167,7 +171,7 @@ class Worker:
                 baseline = _resident_bytes()
 
 
-def run_alone(case: Case, limit_s: float = 4 * LIMIT_S) -> Finding | None:
+def run_alone(case: Case, limit_s: float = 4 * LIMIT_S) -> Failure | None:
     """Run one input in a child process of its own."""
     with tempfile.TemporaryDirectory(prefix="hf-fuzz-", dir=_memory_folder()) as folder:
         ours, theirs = _fork.Pipe(duplex=False)
@@ -177,21 +181,21 @@ def run_alone(case: Case, limit_s: float = 4 * LIMIT_S) -> Finding | None:
         try:
             if not ours.poll(limit_s):
                 process.kill()
-                return Finding(f"takes more than {LIMIT_S:g} s")
-            answer: Finding | None = _finding(ours.recv())
+                return Failure(f"takes more than {LIMIT_S:g} s")
+            answer: Failure | None = _finding(ours.recv())
         except EOFError:
             process.join()
             code = process.exitcode or 0
             name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            return Finding(f"killed by {name}" if code < 0 else name)
+            return Failure(f"killed by {name}" if code < 0 else name)
         finally:
             process.join()
             ours.close()
         return answer
 
 
-def _finding(sent: Any) -> Finding | None:
-    return None if sent is None else Finding(*sent)
+def _finding(sent: Any) -> Failure | None:
+    return None if sent is None else Failure(*sent)
 
 
 def _run_and_send(case: Case, folder: Path, pipe: Connection) -> None:
