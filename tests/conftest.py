@@ -22,6 +22,31 @@ settings.register_profile(
 settings.load_profile("patient")
 
 
+LONGEST = (
+    "cluster/test_hosts.py",
+    "trainer/test_rule_contract.py",
+    "loop/test_lines_on_ray.py",
+    "loop/test_faults.py",
+    "loop/test_run.py",
+    "divergence/test_rule_cpus.py",
+    "commands/test_run.py",
+    "lab/test_fuzz_corpus.py",
+    "sources/test_datasets.py",
+    "trainer/test_instance.py",
+    "trainer/test_kernel_oracle.py",
+    "report/test_page.py",
+    "serving/test_hostile_bodies.py",
+    "ab/test_trial.py",
+)
+"""The files that take longest. They start first, so that all workers end at about the same time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order the files, which workers take one by one."""
+    places = {Path(__file__).parent / file: place for place, file in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+
+
 @pytest.fixture(autouse=True)
 def toy_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SOURCES, "toy", ToySource)

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from orchestrator.cli import holdfast
-from scripts.results.results import PARTS
+from scripts.results.parts import PARTS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("configs", "divergence", "orchestrator", "scripts", "tests", "trainer")

@@ -1,6 +1,8 @@
 """Imports point one way, and only the files that need Ray or numba import them."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +28,7 @@ PACKAGES = (
     "report",
     "export",
     "ab",
+    "live",
     "commands",
     "cli",
     "__main__",
@@ -104,14 +107,12 @@ def test_few_files_of_the_orchestrator_import_ray() -> None:
     """Only the pool, which runs on it, and the metrics, which it exports."""
     users = [path for path in sources("orchestrator") if "ray" in imported(path)]
     assert {package_of(path) for path in users} == {"pool", "watch"}
-    assert len(users) <= 5
+    assert len(users) <= 7
 
 
 def test_divergence_is_of_use_without_the_rest() -> None:
     """numpy and numba (with its llvmlite) beside the standard library, and the bounds' names."""
     allowed = {"divergence", "numpy", "numba", "llvmlite", "annotated_types"}
-    import sys
-
     foreign = {name for path in sources("divergence") for name in imported(path)}
     assert foreign - allowed - sys.stdlib_module_names == set()
 
@@ -136,3 +137,23 @@ def test_no_pickle_anywhere() -> None:
         if {"pickle", "cloudpickle", "joblib", "dill", "marshal", "shelve"} & set(imported(path))
     ]
     assert users == []
+
+
+def test_a_trainer_process_loads_only_what_training_needs() -> None:
+    """A pool starts one for each core: what they load costs seconds and memory."""
+    code = (
+        "import orchestrator.pool.line_trainer, sys\n"
+        "print(*{'pandas', 'pydantic', 'ray', 'orchestrator.config'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def test_no_two_classes_have_one_name() -> None:
+    files: dict[str, list[str]] = {}
+    for path in (path for layer in LAYERS for path in sources(layer)):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
+    twice = {name: where for name, where in files.items() if len(where) > 1}
+    assert twice == {}

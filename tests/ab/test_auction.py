@@ -37,13 +37,16 @@ def test_a_lone_bidder_pays_the_reserve() -> None:
 
 
 def test_candidates_are_distinct_and_all_ads_get_their_share() -> None:
-    drawn = candidates(4000, 30, 7, RNG(3))
+    ring, places = candidates(4000, 30, 7, RNG(3))
+    assert sorted(ring) == list(range(30))
+    drawn = ring[places]
     assert drawn.shape == (4000, 7)
     assert all(len(set(row)) == 7 for row in drawn[:200].tolist())
     share = np.bincount(drawn.ravel(), minlength=30) / 4000
     assert np.all(np.abs(share - 7 / 30) < 0.04)
-    assert candidates(3, 5, None, RNG(0)).tolist() == [[0, 1, 2, 3, 4]] * 3
-    assert candidates(2, 5, 9, RNG(0)).shape == (2, 5)
+    ring, places = candidates(3, 5, None, RNG(0))
+    assert ring[places].tolist() == [[0, 1, 2, 3, 4]] * 3
+    assert candidates(2, 5, 9, RNG(0))[1].shape == (2, 5)
 
 
 def test_predicted_ctrs_are_those_of_the_shown_ads() -> None:

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from divergence.errors import InputError
-from orchestrator.ab.counts import Counts, Day, Trial, read_counts, trials_table
+from orchestrator.ab.counts import Counts, Day, Trial, trials_table
+from orchestrator.ab.counts_file import read_counts
 
 CSV = """day,arm,views,clicks,cost
 1,old,1000,20,10.5
@@ -65,6 +66,47 @@ def test_what_is_wrong_is_told_with_its_row(csv: Path, old: str, new: str, told:
     with pytest.raises(InputError, match=told) as error:
         read_counts(str(csv))
     assert str(error.value).startswith(str(csv))
+
+
+def test_all_mistakes_of_a_file_are_listed(csv: Path) -> None:
+    csv.write_text(
+        "day,arm,views,clicks,cost\n"
+        "1,old,1000,2000,10.5\n"
+        "one,new,-5,,12\n"
+        "2,old,1000,0,much\n"
+        "2,,900,0,9\n"
+    )
+    with pytest.raises(InputError) as error:
+        read_counts(str(csv))
+    lines = str(error.value).splitlines()
+    assert [line.removeprefix(f"{csv}: ") for line in lines] == [
+        "row 1: clicks must be at most views",
+        "row 2: day must be an integer >= 0, but is one",
+        "row 2: views must be an integer >= 0, but is -5",
+        "row 2: clicks must be an integer >= 0, but is empty",
+        "row 3: cost must be a number >= 0, but is much",
+        "row 4: arm must be given",
+        "row 4: cost must be 0 if there are no clicks",
+    ]
+
+
+def test_days_without_an_arm_and_unknown_arms_are_all_listed(csv: Path) -> None:
+    csv.write_text(CSV + "3,old,9,8,7\n4,new,9,8,7\n")
+    with pytest.raises(InputError) as error:
+        read_counts(str(csv))
+    only = [line.split(": ", 2)[2] for line in str(error.value).splitlines()]
+    assert only == [
+        "day 3 must have both arms, but has only old",
+        "day 4 must have both arms, but has only new",
+    ]
+    with pytest.raises(InputError, match=r"--control x: .*\n--treatment y: "):
+        read_counts(str(csv), control="x", treatment="y")
+    csv.write_text("day,arm,views,clicks,cost\n" + "1,old,x,1,1\n" * 80)
+    with pytest.raises(InputError, match="110 more mistakes"):  # 80 + 79 days + one arm
+        read_counts(str(csv))
+    csv.write_text("day,arm,views,clicks,cost\n1,old,2,1,1,5\n")
+    with pytest.raises(InputError, match="more fields than its header"):
+        read_counts(str(csv))
 
 
 def test_unknown_arms_and_files_are_told(csv: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.lab.faults import FAULTS, plan
-from scripts.lab.surroundings import Clock
+from scripts.lab.surroundings import WallClock
 
 READ_CLOCKS = (
     "import datetime, json, time;"
@@ -31,7 +31,7 @@ def test_a_plan_has_every_fault_in_proportion_and_follows_from_its_seed() -> Non
 
 
 def test_a_jump_moves_the_wall_clock_of_python_and_no_other(tmp_path: Path) -> None:
-    clock = Clock(tmp_path)
+    clock = WallClock(tmp_path)
     if not clock.env:
         pytest.skip("no C compiler")
     said = clock.jump(random.Random(2))

@@ -22,6 +22,8 @@ def test_the_wheel_holds_every_file_of_the_packages(tmp_path: Path) -> None:
         (entry,) = [name for name in held if name.endswith("entry_points.txt")]
         assert "holdfast = orchestrator.cli:main" in archive.read(entry).decode()
     files = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file())
-    expected = {path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".pyc"}
+    expected = {
+        path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts
+    }
     assert expected <= held
     assert {name.split("/")[0] for name in held if ".dist-info" not in name} == set(PACKAGES)

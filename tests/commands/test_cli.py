@@ -1,17 +1,22 @@
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from orchestrator import cli
+from orchestrator.commands import COMMANDS
 from orchestrator.config.file import config_text, read_config
 from orchestrator.journal.journal import commit, record_path
 from orchestrator.journal.run_folder import prepare
 from orchestrator.storage.local_store import LocalStore
 from support.configs import MINIMAL, SMALL, config
 from support.records import record
+
+ROOT = Path(__file__).parents[2]
 
 
 class Ran:
@@ -46,9 +51,32 @@ def run_yaml(tmp_path: Path) -> Path:
 
 def test_config_prints_the_resolved_config(holdfast: Holdfast, run_yaml: Path) -> None:
     ran = holdfast("config", str(run_yaml), "--set", "seed=7")
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.code == 0
     assert read_config(ran.out, "out") == config(MINIMAL, "seed=7")
     assert ran.out == config_text(config(MINIMAL, "seed=7"))
+    assert ran.err.count("\n") == 1
+    assert "a cycle; measured " in ran.err
+    assert holdfast("config", str(run_yaml), "--no-time").err == ""
+
+
+def test_config_says_how_long_a_cycle_takes(holdfast: Holdfast, run_yaml: Path) -> None:
+    arms = "arms=[{name: a, rule: none}, {name: b, rule: l2}]"
+    sizes = ("--set", "search.instances=40", "--set", arms, "--events", "50000", "--cores", "16")
+    [line] = holdfast("config", str(run_yaml), *sizes, "--price", "0.04").err.splitlines()
+    assert line.startswith("holdfast: 40 instances × 2 arms × 50,000 events on 16 cores: about ")
+    assert "a cycle; at 0.04 per core hour, 1,000 cycles cost " in line
+    assert line.endswith("µs per event and instance on this machine")
+
+
+def test_config_assumes_a_number_of_events_where_the_source_has_none(
+    holdfast: Holdfast, run_yaml: Path
+) -> None:
+    run_yaml.write_text(
+        "source: {kind: files, path: x.csv, cut: {minutes: 15}}\n"
+        "features: {user: [a, b], ad: [c]}\narms: [{name: a}]\nactors: 3\n"
+    )
+    ran = holdfast("config", str(run_yaml))
+    assert "16 instances × 20,000 events (assumed: --events N) on 3 cores: about " in ran.err
 
 
 def test_a_users_mistakes_are_a_line_each_and_code_2(holdfast: Holdfast, run_yaml: Path) -> None:
@@ -141,3 +169,32 @@ def test_a_bug_of_ours_is_not_hidden(
     monkeypatch.setattr("orchestrator.commands.config.load_config", broken)
     with pytest.raises(ZeroDivisionError):
         holdfast("config", str(run_yaml))
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """It takes a fifth of a second, of which Python and click are the most."""
+    code = (
+        "import sys; sys.argv = ['holdfast', '--help']\n"
+        "from orchestrator.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'ray', 'numba', 'pandas', 'pyarrow', 'numpy', 'pydantic', 'matplotlib', 'rich'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "  serve " in done.stdout
+
+
+def test_the_list_of_commands_says_what_each_says_itself() -> None:
+    modules = {path.stem for path in (ROOT / "orchestrator/commands").glob("[a-z]*.py")}
+    assert set(COMMANDS) == modules - {"options"}
+    for name, text in COMMANDS.items():
+        command = cli.holdfast.get_command(click.Context(cli.holdfast), name)
+        assert command is not None
+        assert command.name == name
+        assert command.get_short_help_str(1000) == click.Command(
+            name, help=text
+        ).get_short_help_str(1000)

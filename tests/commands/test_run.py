@@ -15,9 +15,9 @@ from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
 from scripts.lab.unsteady import unsteady
 from support.configs import SMALL, small
-from support.ray_runs import bits, go, records
+from support.runs import bits, go_here, records
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
+pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-c", "from orchestrator.cli import main; main()"]
 
@@ -37,7 +37,7 @@ def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None
     while not list(out.glob("journal/entropic/*3.json")) and time.monotonic() < end:
         time.sleep(0.05)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to Ray's processes, too
-    output, errors = run.communicate(timeout=60)
+    output, errors = run.communicate(timeout=90)
     assert run.returncode == 130, errors
     assert errors == ""
     told = [json.loads(line) for line in output.splitlines()]
@@ -46,7 +46,7 @@ def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None
     assert shown[-1] == len(records(out, "entropic")) - 1
     short = tmp_path / "short"
     cycles = f"cycles={shown[-1] + 1}"
-    go(small(cycles), short)
+    go_here(small(cycles), short)
     assert bits(out, small()) == bits(short, small())
 
 
@@ -76,8 +76,8 @@ def test_a_second_ctrl_c_ends_a_run_whose_storage_does_not_answer(
         storage.away = False
     cycles = f"cycles={len(records(bucket, 'entropic')) + 1}"
     with hold_lease(open_store(bucket)):  # the one of the killed process is not in the way
-        go(small(cycles), bucket)
-    go(small(cycles), tmp_path / "calm")
+        go_here(small(cycles), bucket)
+    go_here(small(cycles), tmp_path / "calm")
     assert bits(bucket, small()) == bits(tmp_path / "calm", small())
 
 
@@ -112,7 +112,7 @@ def wait_for(file: Path, sign: str) -> None:
 def test_replay_gives_the_recorded_bits(tmp_path: Path) -> None:
     config = small("retention={keep_last: 1}", "arms.1.start_from={arm: production, cycle: 1}",
                    "search.ranges.eta0={low: 0.1, high: 300}")  # fmt: skip
-    go(config, tmp_path)
+    go_here(config, tmp_path)
     diverged = 0
     for arm, cycle in [("production", 0), ("production", 3), ("entropic", 1), ("entropic", 2)]:
         record = next(r for r in records(tmp_path, arm) if r.cycle == cycle)

@@ -6,19 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-import divergence.rules
 from divergence.errors import InputError
 from orchestrator.config.file import config_text, load_config, read_config
 from orchestrator.config.ranges import Choice, Interval, Multiples
-from orchestrator.config.rules import RULES, kernel_rule, searched
+from orchestrator.config.rules import RULES
 from orchestrator.config.schema import AdaptiveSampler, RandomSampler, config_hash, feature_spec
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.validation.errors import mistakes_of, read_as
 from orchestrator.validation.strict import Strict
 from orchestrator.validation.yaml import dump
-from support.configs import MINIMAL, config
+from support.configs import MINIMAL, config, mistake_lines
 from trainer.features import Feature
-from trainer.setting import Setting
 
 FULL = """
 seed: 3
@@ -46,12 +44,6 @@ deadline_s: 600
 actors: 2
 retention: {keep_last: 4, keep_every: 96}
 """
-
-
-def lines(text: str, *assignments: str) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        read_config(text, "run.yaml", assignments)
-    return str(caught.value).splitlines()
 
 
 def test_a_full_config_reads_as_meant() -> None:
@@ -105,7 +97,7 @@ def test_assignments_replace_add_and_index() -> None:
     ],
 )
 def test_a_wrong_assignment_is_told_as_it_was_given(assignment: str, expected: str) -> None:
-    assert lines(MINIMAL, assignment) == [expected]
+    assert mistake_lines(MINIMAL, assignment) == [expected]
 
 
 ARMS = "source: toy\narms: [{name: a}]\n"
@@ -116,7 +108,7 @@ MISTAKES = [
     ("arms: [{name: a}]\n", "run.yaml: source: missing: this key is required"),
     (
         "source: {kind: tow}\narms: [{name: a}]\n",
-        "run.yaml:1: source: 'kind' must be one of files, follow, simulator, toy "
+        "run.yaml:1: source: 'kind' must be one of files, follow, python, simulator, toy "
         '(did you mean toy?), but is "tow"',
     ),
     (
@@ -190,7 +182,8 @@ MISTAKES = [
     ),
     (
         ARMS + "search: {sampler: {kind: adaptive, follow: A1}}\n",
-        "run.yaml:3: search.sampler.follow: must be one of the arms a, but is 'A1'",
+        "run.yaml:3: search.sampler.follow: must be one of the arms a (did you mean a?), "
+        "but is 'A1'",
     ),
     (
         "source: toy\narms:\n- name: a\n- name: a\n",
@@ -205,6 +198,17 @@ MISTAKES = [
         "source: toy\narms: [{name: a, rule: entropc}]\n",
         f"run.yaml:2: arms.0.rule: 'name' must be one of {', '.join(RULES)} "
         '(did you mean entropic?), but is "entropc"',
+    ),
+    (
+        "source: toy\narms: [{name: a, rule: L2}]\n",
+        f"run.yaml:2: arms.0.rule: 'name' must be one of {', '.join(RULES)} "
+        '(did you mean l2?), but is "L2"',
+    ),
+    (
+        "source: {kind: files, path: a, cut: {events: 9}, columns: {g: {splitt: x}}}\n"
+        "features: {user: [g], ad: [b]}\narms: [{name: a}]\n",
+        "run.yaml:1: source.columns.g.splitt: unknown key (did you mean split?); allowed: column, "
+        "bins, log, round, slice, split, optional",
     ),
     (
         "source: toy\narms: [{name: a, rule: {lam: 1}}]\n",
@@ -252,6 +256,8 @@ MISTAKES = [
     ),
     ("seed: 1\nseed: 2\n", "run.yaml:2: seed: given twice, first on line 1"),
     ("seed: [1\n", "run.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),
+    ('a: "x\nb: 1\n', "run.yaml:1: not YAML: a quote opens here and never closes"),
+    ("a:\n\tb: 1\n", "run.yaml:2: not YAML: a tab cannot indent: use spaces"),
     ("a: *b\n", "run.yaml:1: not YAML: found undefined alias 'b'"),
     ("a: &b [*b]\n", "run.yaml:1: a.0: an alias must not contain itself"),
     ("? [a]\n: 1\n", "run.yaml:1: a key must be a plain string"),
@@ -270,7 +276,24 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("text", "expected"), MISTAKES, ids=[e[:60] for _, e in MISTAKES])
 def test_each_mistake_is_one_line(text: str, expected: str) -> None:
-    assert lines(text) == [expected]
+    assert mistake_lines(text) == [expected]
+
+
+def test_what_users_take_for_a_kind_of_source_has_a_hint() -> None:
+    for kind, hint in (("csv", "(write files)"), ("SQLite", "(write python, or follow a folder")):
+        [line] = mistake_lines(f"source: {kind}\narms: [{{name: a}}]\n")
+        assert hint in line
+
+
+def test_a_key_of_a_level_above_has_a_hint() -> None:
+    text = """source: {kind: files, path: x.csv, cut: {events: 5}, columns: {a: {missing: [NA]}}}
+features: {user: [a, b], ad: [c]}
+arms: [{name: a, cycles: 3}]
+"""
+    missing, cycles = mistake_lines(text)
+    key = "run.yaml:1: source.columns.a.missing: unknown key (it belongs beside columns); allowed: "
+    assert missing.startswith(key)
+    assert "arms.0.cycles: unknown key (it belongs beside arms); allowed: " in cycles
 
 
 def test_all_mistakes_come_at_once_in_the_order_of_the_file() -> None:
@@ -282,7 +305,7 @@ arms:
   - {name: a, rule: {name: entropic, mu_flor: 1}}
   - {name: a, rule: l2, start_from: {arm: z, cycle: 0}}
 """
-    assert [line.split(": ")[:2] for line in lines(text, "seed=x")] == [
+    assert [line.split(": ")[:2] for line in mistake_lines(text, "seed=x")] == [
         ["run.yaml:2", "cyles"],
         ["run.yaml:3", "source.events"],
         ["run.yaml:4", "model.tau"],
@@ -329,27 +352,6 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         assert str(caught.value) == f"{path}: {reason}"
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_a_rule_gets_all_its_parameters(name: str) -> None:
-    rule = config(MINIMAL, f"arms.0.rule={name}").arms[0].rule
-    setting = Setting(1.0, 3.0, 0.5, rho=0.1, lam=0.01, dual_step=2.0)
-    got = kernel_rule(rule, setting)._asdict()
-    assert set(got) == set(type(rule).model_fields) - {"name"}
-    assert all(got[parameter] == getattr(setting, parameter) for parameter in searched(rule))
-
-
-def test_rules_are_those_of_the_kernel_with_their_bounds() -> None:
-    assert set(RULES) == set(divergence.rules.RULES)
-    assert lines(MINIMAL, "arms.0.rule={name: naive, factor: 1}") == [
-        "--set arms.0.rule={name: naive, factor: 1}: arms.0.rule.factor: "
-        "should be greater than 1, but is 1"
-    ]
-    assert lines(MINIMAL, "arms.0.rule={name: entropic, rho: 0}") == [
-        "--set arms.0.rule={name: entropic, rho: 0}: arms.0.rule.rho: "
-        "every value must be > 0, but is 0.0"
-    ]
-
-
 def test_features_of_the_simulator_are_a_choice_from_its_own() -> None:
     arms = "arms: [{name: a}]\n"
     chosen = config(
@@ -357,12 +359,14 @@ def test_features_of_the_simulator_are_a_choice_from_its_own() -> None:
     )
     spec = resolve_spec(chosen.source, feature_spec(chosen.features))
     assert spec.user == (Feature("interests", True, "interest_weights"), Feature("age"))
-    assert lines(f"source: simulator\nfeatures: {{user: [agee], ad: [campaign]}}\n{arms}") == [
+    assert mistake_lines(
+        f"source: simulator\nfeatures: {{user: [agee], ad: [campaign]}}\n{arms}"
+    ) == [
         "run.yaml:2: features: user: 'agee' must be one of the source's features age, gender, geo, "
         "device, hour, last_category, interests"
     ]
     files = "source: {kind: files, path: x, cut: {events: 5}}\n" + arms
-    assert lines(files) == [
+    assert mistake_lines(files) == [
         "run.yaml: features: must be given: this kind of source does not define its features"
     ]
 

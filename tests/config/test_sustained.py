@@ -58,6 +58,9 @@ def test_what_keeps_an_arm_from_having_one_setting_is_told(arms: str, line: str)
     ("grid", "more", "line"),
     [
         ("{eta0: [1, 1.0], alpha: [3], beta: [0.4]}", "", "2: sustain.eta0: values must differ"),
+        ("{alpha: [3], beta: [0.4]}", "", "2: sustain: must have either eta0 or eta0_over_alpha"),
+        ("{eta0: [1], eta0_over_alpha: [1], alpha: [3], beta: [1]}", "", "2: sustain: must have e"),
+        ("{eta0_over_alpha: [1], alpha: [0], beta: [0.4]}", "", "every alpha must be > 0"),
         (
             "{eta0: [1], alpha: [3], beta: [0.4]}",
             "search: {sampler: {kind: adaptive, follow: a}}\n",
@@ -81,3 +84,11 @@ def test_large_numbers_are_names_too() -> None:
     config = read_config(f"source: simulator\n{grid}\narms: [{{name: a}}]\n", "run.yaml")
     assert config.arms[0].name == "a_eta0-1e06_alpha-3_beta-0.4"
     assert read_config(config_text(config), "config.yaml") == config
+
+
+def test_the_first_step_may_be_given_instead_of_eta0() -> None:
+    grid = "sustain: {eta0_over_alpha: [0.1, 1], alpha: [0.3, 3], beta: [0.5]}"
+    made = read_config(f"source: simulator\n{grid}\narms: [{{name: a}}]\n", "run.yaml").arms
+    found = [(arm.ranges.eta0.choice[0], arm.ranges.alpha.choice[0]) for arm in made]  # type: ignore
+    assert found == [(0.03, 0.3), (0.3, 3), (0.3, 0.3), (3, 3)]
+    assert made[0].name == "a_eta0-0.03_alpha-0.3_beta-0.5"

@@ -13,6 +13,7 @@ import pytest
 
 import divergence
 from divergence.jit import cache_dir, cache_folder, compiling, jit
+from trainer.contract.checks import ANOTHER_CPU
 
 ROOT = Path(divergence.__file__).parent.parent
 
@@ -113,7 +114,7 @@ def test_kernels_call_only_what_their_hash_covers() -> None:
         for path in (ROOT / package).rglob("*.py")
         if {"jit", "inlined"} & set(imported(path).get("divergence.jit", ()))
     ]
-    assert {path.parent.name for path in compiled} == {"trainer", "simulator"}
+    assert {path.parent.name for path in compiled} == {"trainer", "simulator", "ab", "serving"}
     for path in compiled:
         todo, done = [path], set()
         while todo:
@@ -177,6 +178,21 @@ def test_two_processes_compile_at_once(tmp_path: Path, sources: Path) -> None:
 
 
 @pytest.mark.slow
+def test_code_for_one_cpu_is_not_served_to_another(tmp_path: Path) -> None:
+    """A shared cache folder keeps CPUs apart; each finds its own code again."""
+
+    def hits(**cpu: str) -> str:
+        environment = {"XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT), **cpu}
+        run = [sys.executable, "-P", "-c", COMPILE]
+        answer = subprocess.run(
+            run, env={**os.environ, **environment}, capture_output=True, text=True, check=True
+        )
+        return answer.stdout.split()[2]
+
+    assert [hits(), hits(**ANOTHER_CPU), hits(**ANOTHER_CPU), hits()] == ["0", "0", "1", "1"]
+
+
+@pytest.mark.slow
 def test_the_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     """A second process that wants the lock waits until the first lets go."""
     script = (
@@ -184,7 +200,7 @@ def test_the_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         "from divergence.jit import compiling\n"
         "with compiling():\n"
         "    print('in', time.monotonic(), flush=True)\n"
-        "    time.sleep(1.0)\n"
+        "    time.sleep(0.3)\n"
         "    print('out', time.monotonic(), flush=True)\n"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
@@ -202,7 +218,8 @@ def test_the_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     assert second_in >= first_out
 
 
-def test_the_lock_is_let_go_after_an_error() -> None:
+def test_the_lock_is_let_go_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # nobody else compiles there
     with pytest.raises(RuntimeError, match=r"^midway$"), compiling():
         raise RuntimeError("midway")
     begin = time.monotonic()

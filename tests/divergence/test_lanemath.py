@@ -7,8 +7,12 @@ from numpy.typing import NDArray
 
 from divergence.lanemath import (
     CONSTANTS,
+    begin_constants,
+    begin_fast_constants,
     begin_fast_power,
     begin_power,
+    end_constants,
+    end_fast_constants,
     end_fast_power,
     end_power,
     exp_lanes,
@@ -24,12 +28,15 @@ BETAS = [0.0, 0.1, 0.25, 0.5, 0.63, 0.9, 1.0, 1.37, 1.5, 2.0]
 
 @njit(error_model="numpy")
 def powers(x, beta, reference, out, k):  # type: ignore[no-untyped-def]
+    begin, end = begin_constants(k, splat), end_constants(k, splat)
+    begin_fast, end_fast = begin_fast_constants(k, splat), end_fast_constants(k, splat)
     for j in range(0, len(x), WIDTH):
         if reference:
-            small, exponent = begin_power(load(x, j), splat(beta), k)
-            store(out, j, end_power(small, exponent, splat(beta), k))
+            small, exponent = begin_power(load(x, j), splat(beta), begin)
+            store(out, j, end_power(small, exponent, splat(beta), end))
         else:
-            store(out, j, end_fast_power(begin_fast_power(load(x, j), splat(beta), k), k))
+            y = begin_fast_power(load(x, j), splat(beta), begin_fast)
+            store(out, j, end_fast_power(y, end_fast))
 
 
 @njit(error_model="numpy")
@@ -41,7 +48,7 @@ def exponentials(x, out):  # type: ignore[no-untyped-def]
 @njit(error_model="numpy")
 def softpluses(x, out, k):  # type: ignore[no-untyped-def]
     for j in range(0, len(x), WIDTH):
-        store(out, j, softplus_lanes(load(x, j), k))
+        store(out, j, softplus_lanes(load(x, j), begin_constants(k, splat)))
 
 
 def power_errors(beta: float, reference: bool) -> Floats:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from divergence import simd
 from divergence.simd import (
+    WIDE,
     WIDTH,
     absolute,
     any_not_below,
@@ -18,7 +19,6 @@ from divergence.simd import (
     converted,
     first_lane,
     floats,
-    flush_subnormals,
     fma,
     int_splat,
     item,
@@ -26,19 +26,25 @@ from divergence.simd import (
     lane_sum,
     larger,
     load,
+    load_wide,
     padded,
     prefetch,
     put,
-    restore_subnormals,
     smaller,
     splat,
     store,
+    whole,
+    wide,
 )
+from divergence.subnormals import flush_subnormals, restore_subnormals
 
 Floats = NDArray[np.float32]
 
 TINY = float(np.finfo(np.float32).smallest_subnormal)
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, TINY, -TINY, 1e-39, 3.4e38, -3.4e38, 1.0, -1.0]
+
+
+FORMS = ((WIDTH, load), (WIDE, load_wide))
 
 
 def samples(seed: int) -> Floats:
@@ -50,12 +56,19 @@ def samples(seed: int) -> Floats:
 
 
 def applied(operation: Any, *arrays: Floats) -> Floats:
-    """The operation on whole arrays, eight lanes at a time."""
+    """The operation on whole arrays, eight lanes at a time; sixteen must give the same bits."""
+    narrow, broad = (applied_with(*form, operation, arrays) for form in FORMS)
+    assert_same_bits(broad, narrow)
+    return narrow
+
+
+def applied_with(width: int, load: Any, operation: Any, arrays: tuple[Floats, ...]) -> Floats:
+    """The operation on whole arrays, with lanes of one width."""
     count = len(arrays)
 
     @njit(error_model="numpy")
     def run(x, y, z, w, out):  # type: ignore[no-untyped-def]
-        for j in range(0, len(x), WIDTH):
+        for j in range(0, len(x), width):
             if count == 1:
                 store(out, j, operation(load(x, j)))
             elif count == 2:
@@ -107,7 +120,7 @@ def test_chosen_above() -> None:
 
 
 def test_larger_and_smaller_give_the_second_where_the_first_is_not_a_number() -> None:
-    x, y = np.full(8, np.nan, np.float32), np.arange(8, dtype=np.float32)
+    x, y = np.full(16, np.nan, np.float32), np.arange(16, dtype=np.float32)
     np.testing.assert_array_equal(applied(larger, x, y), y)
     np.testing.assert_array_equal(applied(smaller, x, y), y)
     assert np.all(np.isnan(applied(larger, y, x)))
@@ -183,30 +196,31 @@ def test_any_not_below_sees_every_lane_and_every_nan() -> None:
         assert asked(low, y)
 
 
-def test_load_and_store_take_any_offset_and_touch_eight_entries() -> None:
+@pytest.mark.parametrize(("width", "load"), FORMS)
+def test_load_and_store_take_any_offset_and_touch_their_entries(width: int, load: Any) -> None:
     @njit
     def copy(x, at, out, to):  # type: ignore[no-untyped-def]
         store(out, to, load(x, at))
 
     x = np.arange(32, dtype=np.float32)
-    for at in range(25):
+    for at in range(33 - width):
         out = np.full(32, -1, np.float32)
         copy(x, at, out, 3)
-        np.testing.assert_array_equal(out[3:11], x[at : at + 8])
+        np.testing.assert_array_equal(out[3 : 3 + width], x[at : at + width])
         assert np.all(out[:3] == -1)
-        assert np.all(out[11:] == -1)
+        assert np.all(out[3 + width :] == -1)
 
 
 def test_item_put_and_prefetch() -> None:
     @njit
-    def moved(whole, x, out):  # type: ignore[no-untyped-def]
+    def moved(counts, x, out):  # type: ignore[no-untyped-def]
         for i in range(len(x)):
             prefetch(x, i)
-            put(out, i, item(x, i) * np.float32(item(whole, i)))
+            put(out, i, item(x, i) * np.float32(item(counts, i)))
 
-    whole, x = np.array([3, -2, 7], np.int32), np.array([0.5, 4.0, 0.0], np.float32)
+    counts, x = np.array([3, -2, 7], np.int32), np.array([0.5, 4.0, 0.0], np.float32)
     out = np.empty(3, np.float32)
-    moved(whole, x, out)
+    moved(counts, x, out)
     np.testing.assert_array_equal(out, [1.5, -8.0, 0.0])
 
 
@@ -222,32 +236,37 @@ def test_read_only_arrays_are_read() -> None:
 
 def test_splats_and_first_lane() -> None:
     @njit
-    def spread(value, whole, out):  # type: ignore[no-untyped-def]
+    def spread(value, number, out):  # type: ignore[no-untyped-def]
         store(out, 0, splat(value))
-        store(out, 8, converted(int_splat(whole)))
+        store(out, 8, converted(int_splat(number)))
+        store(out, 16, wide(value))
+        store(out, 32, converted(whole(wide(value), number)))
         return first_lane(splat(value))
 
-    out = np.zeros(16, np.float32)
+    out = np.zeros(48, np.float32)
     assert spread(np.float32(2.5), np.int32(-7), out) == 2.5
-    np.testing.assert_array_equal(out, [2.5] * 8 + [-7.0] * 8)
+    wanted = [2.5] * 8 + [-7.0] * 8 + [2.5] * 16 + [-7.0] * 16
+    np.testing.assert_array_equal(out, wanted)
 
 
-def test_bits_of_exponents() -> None:
+@pytest.mark.parametrize(("width", "load"), FORMS)
+def test_bits_of_exponents(width: int, load: Any) -> None:
     """The integer side: bits, floats, +, -, << and >> (which keeps the sign)."""
 
     @njit
-    def halved(x, out):  # type: ignore[no-untyped-def]
-        one, places = int_splat(np.int32(1)), int_splat(np.int32(23))
-        store(out, 0, floats(bits(load(x, 0)) - (one << places)))
-        store(out, 8, floats(bits(load(x, 0)) + (one << places)))
-        store(out, 16, converted(bits(load(x, 0)) >> places))
+    def moved(x, out):  # type: ignore[no-untyped-def]
+        lanes = load(x, 0)
+        one, places = whole(lanes, np.int32(1)), whole(lanes, np.int32(23))
+        store(out, 0, floats(bits(lanes) - (one << places)))
+        store(out, width, floats(bits(lanes) + (one << places)))
+        store(out, 2 * width, converted(bits(lanes) >> places))
 
-    x = np.array([1.0, 2.0, -3.0, 100.0, 1e-30, -1e30, 0.75, 8.0], np.float32)
-    out = np.empty(24, np.float32)
-    halved(x, out)
-    np.testing.assert_array_equal(out[:8], x / 2)
-    np.testing.assert_array_equal(out[8:16], x * 2)
-    np.testing.assert_array_equal(out[16:], x.view(np.int32) >> 23)
+    x = np.array([1.0, 2.0, -3.0, 100.0, 1e-30, -1e30, 0.75, 8.0] * 2, np.float32)[:width]
+    out = np.empty(3 * width, np.float32)
+    moved(x, out)
+    np.testing.assert_array_equal(out[:width], x / 2)
+    np.testing.assert_array_equal(out[width : 2 * width], x * 2)
+    np.testing.assert_array_equal(out[2 * width :], x.view(np.int32) >> 23)
 
 
 @pytest.mark.parametrize(("n", "wanted"), [(0, 0), (1, 8), (7, 8), (8, 8), (9, 16), (63, 64)])
@@ -265,6 +284,26 @@ def test_lanes_do_not_mix_with_numbers() -> None:
 
     with pytest.raises(TypingError, match="No implementation of function"):
         mixed(np.zeros(8, np.float32))
+
+
+@pytest.mark.parametrize("operation", [lane_sum, lane_max, first_lane])
+def test_what_depends_on_the_width_takes_eight_lanes_only(operation: Any) -> None:
+    """A sum's order is part of the result, so no sum over sixteen lanes may slip in."""
+    from numba.core.errors import TypingError
+
+    @njit
+    def reduced(x):  # type: ignore[no-untyped-def]
+        return operation(load_wide(x, 0))
+
+    with pytest.raises(TypingError):
+        reduced(np.zeros(16, np.float32))
+
+    @njit
+    def mixed(x):  # type: ignore[no-untyped-def]
+        return larger(load_wide(x, 0), load(x, 0))
+
+    with pytest.raises(TypingError):
+        mixed(np.zeros(16, np.float32))
 
 
 def test_every_operation_is_named_and_explained() -> None:

@@ -21,7 +21,8 @@ from orchestrator.storage.local_store import LocalStore
 TEXT = """
 seed: 3
 cycles: 2
-source: {kind: simulator, preset: stormy, events_per_cycle: 300, users: 2000, ads: 100}
+source: {kind: simulator, preset: stormy, signal: faint, events_per_cycle: 300,
+         users: 2000, ads: 100}
 features: {user: [age, gender, device], ad: [campaign, category]}
 model: {expire_after: 2}
 search: {instances: 2, ranges: {eta0: 0.3, alpha: 3, beta: 0.5}, sampler: random}

@@ -1,8 +1,10 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from divergence.errors import InputError
+from orchestrator.config.schema import identity
 from orchestrator.journal.journal import commit, record_path
 from orchestrator.journal.run_folder import prepare, require_run, run_config
 from orchestrator.storage.local_store import LocalStore
@@ -89,3 +91,22 @@ def test_there_must_be_a_run_to_resume(store: LocalStore) -> None:
         require_run(store)
     with pytest.raises(InputError, match=r"not a run folder: it has no config\.yaml"):
         run_config(store)
+
+
+WITHOUT_SIGNAL = (Path(__file__).parent / "assets" / "config-without-signal.yaml").read_text()
+
+
+def test_a_run_from_before_signals_keeps_its_market_and_identity(store: LocalStore) -> None:
+    store.create("config.yaml", WITHOUT_SIGNAL.encode())
+    commit_cycles(store, 3)
+    stored = run_config(store)
+    assert identity(stored)["source"] == yaml.safe_load(WITHOUT_SIGNAL)["source"]
+    assert prepare(store, stored).cycle == 3
+    plain = "".join(
+        line
+        for line in WITHOUT_SIGNAL.splitlines(keepends=True)
+        if line.strip() not in ("interaction_sd: 0.8", "quality_sd: 0.6")
+    )
+    assert prepare(store, config(plain, "source.signal=faint")).cycle == 3
+    with pytest.raises(InputError, match=r"source.interaction_sd was 0\.8, is now"):
+        prepare(store, config(plain))

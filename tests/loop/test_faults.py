@@ -14,7 +14,8 @@ from orchestrator.pool.messages import Batch, Task
 from orchestrator.pool.ray_pool import RayPool
 from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor
 from support.configs import small
-from support.ray_runs import bits, faulty, go, records
+from support.ray_runs import faulty, go
+from support.runs import bits, go_here, records
 from trainer.chunk import Chunk
 from trainer.instance import Trained
 from trainer.kernel import Tables
@@ -23,7 +24,7 @@ from trainer.outcome import Status
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
 
 
-IMPATIENT = small("cycles=2", "patience_s=0.5", "tries=2")
+IMPATIENT = small("cycles=2", "patience_s=3", "tries=2")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
 
         def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
             if task.instance == 3:
-                time.sleep(60)
+                time.sleep(1000)
             while task.instance > 1 and time.monotonic() < end:
                 time.sleep(0.01)
             return super().train_one(chunk, start, task, end)
@@ -81,7 +82,7 @@ def test_at_the_deadline_the_best_of_the_finished_wins(tmp_path: Path) -> None:
                    "search.ranges.eta0={low: 0.03, high: 0.1}")  # fmt: skip
     began = time.monotonic()
     assert go(config, tmp_path, trainer=Slow).ending is Ending.COMPLETE
-    assert time.monotonic() - began < 50  # and not the minute of the one that sleeps
+    assert time.monotonic() - began < 200  # it does not wait for the one that sleeps
     for record in records(tmp_path, "only"):
         statuses = [outcome.status for outcome in record.outcomes]
         assert statuses == [Status.RETAINED] * 2 + [Status.LATE] * 4
@@ -144,6 +145,6 @@ def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_run_on_an_object_store(bucket: str, tmp_path: Path) -> None:
     go(small("cycles=2"), bucket)
-    go(small("cycles=3"), bucket)
-    go(small("cycles=3"), tmp_path)
+    go_here(small("cycles=3"), bucket)
+    go_here(small("cycles=3"), tmp_path)
     assert bits(bucket, small()) == bits(tmp_path, small())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,20 +48,20 @@ def test_a_killed_trainer_leaves_no_text_of_ray(tmp_path: Path, as_json: bool) -
             os.kill(trainers_below(run.pid)[0], signal.SIGKILL)
             time.sleep(2)  # Ray reports a lost process within about a second
             run.send_signal(signal.SIGINT)
-            output, errors = run.communicate(timeout=60)
+            output, errors = run.communicate(timeout=90)
         finally:
             run.kill()
     assert run.returncode == 130
     assert errors == ""
     for line in output.splitlines():
         assert "\x1b" not in line
-        assert line.startswith("{" if as_json else ("cycle", "stop"))
+        assert re.match(r"\{" if as_json else r"cycle|stop| *\d+\.\d s  ", line)
         if as_json:
             json.loads(line)
 
 
 def wait_for_cycle(out: Path, cycle: int) -> None:
-    end = time.monotonic() + 120  # kernels may have to be compiled
+    end = time.monotonic() + 200  # kernels may have to be compiled
     while not (out / f"journal/entropic/cycle-{cycle:06d}.json").exists():
         assert time.monotonic() < end
         time.sleep(0.05)

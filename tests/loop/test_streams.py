@@ -9,9 +9,7 @@ import pytest
 from divergence.errors import InputError
 from orchestrator.config.file import read_config
 from orchestrator.loop.run import Ending
-from support.ray_runs import Heard, bits, go, records
-
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
+from support.runs import Heard, bits, go_here, records
 
 HEAD = "timestamp,click,age,gender,device,campaign,category\n"
 REST = """
@@ -35,7 +33,7 @@ def test_a_cycle_without_events_is_committed_and_changes_nothing(tmp_path: Path)
     (tmp_path / "events.csv").write_text(HEAD + rows(0, 1) + rows(1300, 2))
     source = f"source: {{kind: files, path: {tmp_path}/events.csv, cut: {{minutes: 10}}, "
     config = read_config(source + "timestamp: {unit: s}}" + REST, "run.yaml")
-    ended = go(config, tmp_path / "run")
+    ended = go_here(config, tmp_path / "run")
     assert (ended.ending, ended.cycle) == (Ending.STREAM_ENDED, 3)
     first, empty, last = records(tmp_path / "run", "only")
     assert (empty.chunk.events, empty.outcomes, empty.winner) == (0, (), None)
@@ -58,13 +56,13 @@ def test_a_folder_that_is_filled_is_followed_until_stopped(tmp_path: Path) -> No
             pass
         stop.set()
 
-    threading.Timer(1.0, fill).start()
-    ended = go(config, tmp_path / "run", view=view, stop=stop)
+    threading.Timer(0.2, fill).start()
+    ended = go_here(config, tmp_path / "run", view=view, stop=stop)
     assert (ended.ending, ended.cycle) == (Ending.STOPPED, 2)
     (events / "_DONE").touch()
-    assert go(config, tmp_path / "run").ending is Ending.STREAM_ENDED
+    assert go_here(config, tmp_path / "run").ending is Ending.STREAM_ENDED
     again = tmp_path / "again"
-    assert go(config, again).ending is Ending.STREAM_ENDED
+    assert go_here(config, again).ending is Ending.STREAM_ENDED
     assert bits(again, config) == bits(tmp_path / "run", config)
 
 
@@ -76,5 +74,5 @@ def test_a_stream_that_breaks_loses_no_trained_cycle(tmp_path: Path) -> None:
     source = f"source: {{kind: follow, path: {events}, poll_s: 0.05, settle_s: 0, "
     config = read_config(source + "timestamp: {unit: s}}" + REST, "run.yaml")
     with pytest.raises(InputError, match=r"b\.csv"):
-        go(config, tmp_path / "run")
+        go_here(config, tmp_path / "run")
     assert [r.cycle for r in records(tmp_path / "run", "only")] == [0]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from divergence.errors import InputError
 from orchestrator.pool import actors
 from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task
 from orchestrator.pool.progress import ArmProgress, Pace
@@ -61,6 +62,24 @@ def test_a_process_that_dies_after_a_long_rest_is_replaced(tmp_path: Path) -> No
         os.kill(pid, signal.SIGKILL)
         result = train(pool, 1)
     assert (result.winner, result.tables) == (0, "rows")
+
+
+def test_a_run_waits_for_processes_that_it_lost_but_not_for_its_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A cluster that lost its nodes needs minutes; a start without CPUs is a mistake."""
+    with closing(RayPool(None, (), lambda: 1, RetryPolicy(3, 30), quick(tmp_path))) as pool:
+        monkeypatch.setattr(actors, "START_S", 0.0)
+        with pytest.raises(InputError, match="are there free CPUs"):
+            pool._actors.check_some_are_ready()
+        monkeypatch.undo()
+        pool.wait_until_ready()
+        (pid,) = pool.process_ids()
+        os.kill(pid, signal.SIGKILL)
+        monkeypatch.setattr(actors, "START_S", 0.01)  # a new process takes longer
+        result = train(pool, 1)
+    assert (result.winner, result.tables) == (0, "rows")
+    assert "The run waits for them" in caplog.text
 
 
 def test_a_process_that_dies_with_two_orders_is_lost_once(

@@ -14,7 +14,7 @@ from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import PlaceOrigin, RunOrigin, open_origin
 from orchestrator.publish.place import newest_version, read_version, version_numbers, version_path
 from orchestrator.publish.publisher import Publisher
-from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.local_store import LocalStore, temporary_path
 from orchestrator.storage.store import Store, read
 from support.small_run import TEXT, SmallRun
 from trainer.modelfile import save_model
@@ -63,6 +63,14 @@ def test_what_is_there_is_not_published_again(run: SmallRun, place: Store) -> No
     assert one.publish(stays) is None, "the champion stayed"
     assert publisher(run, place).publish(first) is None, "nor by a process that starts anew"
     assert version_numbers(place) == [1]
+
+
+def test_a_killed_publisher_leaves_no_files_for_good(run: SmallRun, place: LocalStore) -> None:
+    publisher(run, place).publish(run.play())
+    for name in ("models/cycle-000001-0123456789ab.safetensors", "versions/00000002.json"):
+        temporary_path(place.root / name).write_bytes(b"half of it")
+    publisher(run, place)
+    assert not [*place.root.glob("*/.*")]
 
 
 @pytest.mark.parametrize("size", [15.0, float("inf"), float("nan")])

@@ -1,6 +1,5 @@
 """A real run publishes its champions, and goes on with it after a stop."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,7 @@ from orchestrator.config.schema import PublishConfig
 from orchestrator.journal.models import read_model
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
-from orchestrator.pool.ray_pool import RayPool
-from orchestrator.pool.retry import RetryPolicy
+from orchestrator.pool.local_pool import LocalPool
 from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import open_origin
@@ -19,10 +17,10 @@ from orchestrator.publish.publisher import Publisher
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import ConflictError
 from support.configs import small
-from support.ray_runs import Heard, go, records
+from support.runs import Heard, go_here, records
 from trainer.modelfile import save_model
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
+pytestmark = pytest.mark.slow
 
 
 def go_on(folder: Path, cycles: int) -> Heard:
@@ -32,10 +30,9 @@ def go_on(folder: Path, cycles: int) -> Heard:
     start = prepare(store, config)
     assert config.publish is not None
     publisher = open_publisher(config, config.publish, store)
-    make_pool = partial(RayPool, size=lambda: 2, policy=RetryPolicy(3, 30))
     with BackgroundPublisher(publisher, heard.say) as background:
         background.offer(start.records.values())
-        run(config, store, start, [heard.show, background.offer], make_pool)
+        run(config, store, start, [heard.show, background.offer], LocalPool)
     return heard
 
 
@@ -56,7 +53,7 @@ def test_what_is_committed_is_published(tmp_path: Path) -> None:
 
 def test_an_object_store_is_a_place(bucket: str, tmp_path: Path) -> None:
     config = small("cycles=3")
-    go(config, tmp_path)
+    go_here(config, tmp_path)
     run_store, place = open_store(str(tmp_path)), open_store(bucket)
     publisher = Publisher(config, run_store, place, PublishConfig(to=bucket, keep_last=2))
     made = records(tmp_path, "production")

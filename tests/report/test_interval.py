@@ -9,8 +9,10 @@ from hypothesis.extra.numpy import arrays
 from orchestrator.report.interval import (
     MIN_CYCLES,
     Estimate,
+    interval_over_runs,
     mean_interval,
     rate_interval,
+    share_difference,
     share_interval,
     student_t,
 )
@@ -84,3 +86,28 @@ def test_a_share_stays_between_0_and_1() -> None:
     found = share_interval([0.0] * 30 + [1.0])
     assert found.low == 0.0
     assert share_interval([1.0] * 30) == Estimate(1.0, 1.0, 1.0, 30)
+
+
+def test_a_difference_of_shares_is_one_that_the_shares_allow() -> None:
+    theirs = [1.0] * 15 + [0.5]
+    apart = mean_interval(1.0 - np.array(theirs))
+    found = share_difference([1.0] * 16, theirs)
+    assert apart.low < 0, "so it must be clipped"
+    assert (found.mean, found.low, found.high) == (apart.mean, 0.0, apart.high)
+    assert share_difference(theirs, [1.0] * 16) == found.scaled(-1.0)
+    runs = share_difference([1.0, 1.0, 1.0], [0.999, 0.94, 0.7], interval_over_runs)
+    assert 0.0 == runs.low < runs.mean < runs.high < 1.0
+
+
+shares = arrays(float, 20, elements=st.floats(0, 1))
+
+
+@given(shares, shares)
+def test_nothing_but_the_limits_of_the_shares_clips(a: np.ndarray, b: np.ndarray) -> None:
+    inner = share_difference(0.45 + 0.1 * a, 0.45 + 0.1 * b)
+    plain = mean_interval(0.1 * (a - b))
+    assert inner.low <= inner.mean <= inner.high
+    reach = (share_interval(0.45 + 0.1 * x) for x in (a, b))
+    if all(one.low > 0 and one.high < 1 for one in reach):
+        assert inner.low == pytest.approx(plain.low, abs=1e-9)
+        assert inner.high == pytest.approx(plain.high, abs=1e-9)

@@ -4,6 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,22 @@ from orchestrator.storage.output import Output
 from support.browser import chromium, emulate
 from support.configs import simulated
 from support.made_up_runs import made_up_records, write_run
+from trainer.outcome import Divergence, Outcome, Status
 
 pytestmark = pytest.mark.slow
 
 NASTY = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='x'\">"
 ARMS = """[{name: production, rule: l2}, {name: entropic, rule: entropic,
     start_from: {arm: production, cycle: 8}}, {name: euclidean, rule: euclidean}]"""
+
+
+def all_lost(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """A first cycle that is far from the others, as with a model that has learned nothing."""
+    lost = Divergence(5, "age", "x", 20.0)
+    return (
+        tuple(replace(one, status=Status.DIVERGED, divergence=lost) for one in outcomes[:-2])
+        + (outcomes[-2:])
+    )
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +49,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = made_up_records(given, 60, loss={"production": 0.2})
     wild = made[90].norms
     assert wild is not None
-    from dataclasses import replace
-
     made[90] = made[90].model_copy(update={"norms": replace(wild, max_inf=1e12)})
+    made[0] = made[0].model_copy(update={"outcomes": all_lost(made[0].outcomes)})
     lost = [(i, r, o) for i, r in enumerate(made) for o in r.outcomes if o.divergence is not None]
     at, record, outcome = lost[0]
     assert outcome.divergence is not None
@@ -93,12 +103,44 @@ def test_everything_is_drawn_without_an_error_or_a_request(page: Any) -> None:
         m["params"]["request"]["url"] for m in sent if m["method"] == "Network.requestWillBeSent"
     ]
     strange = [url for url in urls if not url.endswith("/report.html")]
-    assert [url for url in strange if not url.startswith(("chrome://", "data:"))] == []
+    own = ("chrome://", "chrome-untrusted://", "data:")  # an empty tab asks for these
+    assert [url for url in strange if not url.startswith(own)] == []
     charts = page.find_elements(By.CSS_SELECTOR, "figure")
     assert len(charts) >= 10
     for chart in charts:
         drawn = chart.find_elements(By.CSS_SELECTOR, "svg .curve, svg .dot, svg .cell, svg .solid")
         assert drawn, chart.get_attribute("id")
+
+
+def test_it_opens_on_the_papers_picture_then_the_decision(page: Any) -> None:
+    order = page.execute_script(
+        "return [...document.querySelector('header').children].map(e => e.className || e.id)"
+    )
+    assert order[1:3] == ["chart-retained", "decision"]
+    box = page.find_element(By.CSS_SELECTOR, ".decision")
+    picture = page.find_element(By.ID, "chart-retained")
+    assert picture.rect["y"] < 200
+    assert box.rect["y"] > picture.rect["y"] + picture.rect["height"]
+    assert box.find_element(By.CSS_SELECTOR, ".badge").text in ("switch", "stay", "too early")
+    rows = [row.text for row in box.find_elements(By.CSS_SELECTOR, "tbody th")]
+    assert rows[:3] == ["served log-loss", "retained instances", "useful instances"]
+    assert "Based on 52 cycles of both arms" in box.text
+
+
+def test_no_curve_is_cut_off_at_its_first_cycle(page: Any) -> None:
+    outside = page.execute_script("""
+        const found = [];
+        for (const chart of charts) for (const panel of chart.panels) {
+          if (panel.panel.x.unit !== "cycle") continue;
+          const { left, right, top, bottom } = panel.box;
+          for (const path of panel.svg.querySelectorAll(".curve")) {
+            const start = path.getPointAtLength(0);
+            const aside = start.x < left + 1 || start.x > right;
+            if (aside || start.y < top || start.y > bottom) found.push(chart.data.key);
+          }
+        }
+        return found;""")
+    assert outside == []
 
 
 def test_what_a_run_says_is_shown_and_never_executed(page: Any, folder: Path) -> None:

@@ -10,7 +10,7 @@ from orchestrator.config.schema import RunConfig
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.load import Run
 from orchestrator.report.study import Study
-from scripts.results.reproduce import EXPERIMENTS, planned
+from scripts.results.experiments import EXPERIMENTS, SEEDS, planned
 from support.made_up_runs import made_up_records
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -52,17 +52,20 @@ def test_sizes_are_as_in_production() -> None:
     for given, days in ((week, 7), (lift, 14)):
         start = given.arms[1].first_cycle
         assert given.cycles == start + days * 96
-    assert week.search.instances >= 32
+    assert week.search.instances >= 40
     assert week.source.model_dump()["events_per_cycle"] >= 20_000
 
 
 def test_every_planned_run_has_a_sound_config_of_its_own() -> None:
-    plan = planned((1, 2, 3), ())
-    assert len({run.name for run in plan}) == len(plan) >= 3 * len(EXPERIMENTS)
+    plan = planned(SEEDS)
+    assert len({run.name for run in plan}) == len(plan) == 3 * len(EXPERIMENTS)
     for run in plan:
-        given = load_config(str(CONFIGS / f"{run.experiment.config}.yaml"), run.sets)
-        assert run.name.endswith(f"-{given.seed}")
-        assert getattr(given.source, "seed", given.seed) == given.seed
+        assert run.name.endswith(f"-{run.config.seed}")
+        assert getattr(run.config.source, "seed", run.config.seed) == run.config.seed
+
+
+def test_all_runs_together_take_less_than_two_and_a_half_hours_on_two_cores() -> None:
+    assert sum(run.seconds(event_s=1e-6, cores=2) for run in planned(SEEDS)) < 2.5 * 3600
 
 
 def test_sweeps_are_found() -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from divergence.errors import InputError
 from orchestrator.cli import holdfast
 from orchestrator.journal.journal import record_path
+from orchestrator.report.glossary import WORDS
 from orchestrator.report.load import load_runs
 from orchestrator.report.write import compute, write
 from orchestrator.storage.open import open_store
@@ -38,6 +39,59 @@ def test_everything_stands_in_the_run_folder(day: Path) -> None:
         root = ElementTree.parse(day / "figures" / f"{key}.svg").getroot()
         assert root.tag.endswith("svg")
     assert "<!doctype html>" in (day / "report.html").read_text()
+
+
+def test_brief_is_a_decision_the_retained_fraction_and_the_claims(
+    day: Path, tmp_path: Path
+) -> None:
+    done = report(str(day), "--out", str(tmp_path), "--brief")
+    decision, retained, claims = done.output.splitlines()
+    assert decision.startswith("Switch to entropic. The served log-loss of entropic is ")
+    assert "production retains" in retained
+    assert "entropic retains" in retained
+    assert claims.startswith("the paper's claims: agrees (")
+    assert "retained fraction" in claims
+    assert claims.endswith(f"; the page: {tmp_path}/report.html")
+
+
+def test_a_report_on_the_papers_design_opens_with_the_picture_then_the_decision(
+    tmp_path: Path,
+) -> None:
+    given = simulated("""[{name: production, rule: l2}, {name: entropic, rule: entropic,
+        start_from: {arm: production, cycle: 8}}]""")
+    write_run(open_store(str(tmp_path)), given, made_up_records(given, 40))
+    assert report(str(tmp_path)).exit_code == 0
+    head, _, rest = (tmp_path / "report.html").read_text().partition("</header>")
+    marks = (
+        "<h1>",
+        'id="chart-retained"',
+        'class="decision"',
+        "Criteo 23%",
+        'class="table claims"',
+    )
+    assert sorted(marks, key=head.index) == list(marks)
+    assert 'id="chart-retained"' not in rest
+    retained, decision, _ = report(str(tmp_path), "--brief").output.splitlines()
+    assert retained.startswith("production retains")
+    assert "served log-loss" in decision or "too few" in decision
+
+
+def test_the_page_has_the_words_of_the_glossary(day: Path, tmp_path: Path) -> None:
+    lines = (Path(__file__).parents[2] / "configs" / "GLOSSARY.md").read_text().splitlines()
+    cells = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("| ")]
+    assert dict(cells[1:]) == WORDS
+    assert report(str(day), "--out", str(tmp_path)).exit_code == 0
+    text = (tmp_path / "report.html").read_text()
+    assert text.index('<a href="#words">') < text.index("<main>") < text.index('id="words"')
+    assert all(f"<dt>{word}</dt>" in text for word in WORDS)
+
+
+def test_a_page_on_other_runs_ends_with_the_papers_claims(day: Path, tmp_path: Path) -> None:
+    assert report(str(day), "--out", str(tmp_path)).exit_code == 0
+    text = (tmp_path / "report.html").read_text()
+    marks = ('class="decision"', "Criteo 23%", 'id="rules"', 'id="chart-retained"', 'id="bound"',
+             'class="table claims"')  # fmt: skip
+    assert sorted(marks, key=text.index) == list(marks)
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ from click.testing import CliRunner
 from orchestrator.cli import holdfast
 from orchestrator.report.aborts import AbortId, parse_filename
 from support.configs import small
-from support.ray_runs import go, records
+from support.runs import go_here, records
 from trainer.outcome import Status
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ray_of_two_cores")]
+pytestmark = pytest.mark.slow
 
 
 def report(where: Path, *options: str) -> str:
@@ -21,7 +21,7 @@ def report(where: Path, *options: str) -> str:
 
 def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path) -> None:
     where = tmp_path / "run"
-    go(small("search.ranges.eta0={low: 1, high: 300}"), where)
+    go_here(small("search.ranges.eta0={low: 1, high: 300}"), where)
     told = report(where, "--aborts", "2")
     assert "Vectors just before an abort" in told
     cycles = pd.read_parquet(where / "cycles.parquet")
@@ -62,7 +62,7 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
 
 def test_a_run_that_goes_on_can_be_reported(tmp_path: Path) -> None:
     where = tmp_path / "run"
-    go(small("cycles=1"), where)
+    go_here(small("cycles=1"), where)
     assert "1 of 1 cycles" in report(where)
-    go(small("cycles=3"), where)
+    go_here(small("cycles=3"), where)
     assert "run: 3 cycles" in report(where)

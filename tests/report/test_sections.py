@@ -62,10 +62,10 @@ def test_what_the_paper_says_is_found_where_it_is_so(day_run: Run) -> None:
 GRID = "{eta0: [1, 3, 10], alpha: [3], beta: [0.4, 0.8]}"
 
 
-def sustained_run(stable: dict[str, float]) -> Run:
+def sustained_run(stable: dict[str, float], grid: str = GRID) -> Run:
     """A run of kept settings; each family loses every cycle above its largest stable eta0."""
     text = (
-        "source: simulator\nsustain: " + GRID + "\narms:\n"
+        "source: simulator\nsustain: " + grid + "\narms:\n"
         "  - {name: production, rule: {name: l2, lam: 0.001}}\n"
         "  - {name: ours, rule: {name: entropic, rho: 1, dual_step: 1}}\n"
     )
@@ -96,6 +96,16 @@ def test_nothing_stable_is_an_edge_below_the_grid() -> None:
     lines = {mark.name: mark.y for mark in chart.panels[0].marks if isinstance(mark, Line)}
     assert (lines["production"] < 1).all()
     assert "beta 0.4: 0 and 10" in section("stability", run).findings[0].text
+
+
+def test_with_several_alphas_the_edge_is_that_of_the_first_step() -> None:
+    grid = "{eta0_over_alpha: [0.1, 1, 10], alpha: [1, 10], beta: [0.4]}"
+    shown = section("stability", sustained_run({"production": 1, "ours": 10}, grid))
+    assert "alpha 1, beta 0.4: 1 and 10; alpha 10, beta 0.4: 0.1 and 1." in shown.findings[0].text
+    edge, cells = (chart.panels[0] for chart in shown.charts)
+    assert (edge.x.label, edge.y.label) == ("alpha", "largest stable eta0 / alpha")
+    assert (cells.x.label, cells.y.label) == ("eta0 / alpha", "alpha")
+    assert [cell.text for cell in shown.tables[0].rows[1][1:3]] == ["10", "1"]
 
 
 def test_a_map_stands_beside_runs_that_search(day_run: Run) -> None:
@@ -212,7 +222,21 @@ def test_arms_that_differ_in_more_than_k_are_no_search_for_it() -> None:
         {name: b, rule: {name: entropic, rho: {k: 1}, dual_step: 1}}]"""
     found = section("bound", made_up(arms, cycles=20))
     assert [chart.key for chart in found.charts] == ["rho0"]
-    assert [finding.verdict for finding in found.findings] == [None]
+    assert {finding.verdict for finding in found.findings} == {None}
+
+
+def test_the_report_says_which_arms_cannot_diverge() -> None:
+    arms = """[{name: held, rule: {name: projection, rho: {k: 0.1}}},
+        {name: ascent, rule: {name: entropic, rho: {k: 0.1}, dual_step: 10}},
+        {name: free, rule: l2}]"""
+    found = section("bound", made_up(arms, cycles=20))
+    assert found.findings[-1].text.startswith("held: no instance can diverge: its rule scales")
+    assert not any("ascent: " in one.text for one in found.findings)
+    (table,) = found.tables
+    rows = {row[1].text: [cell.text for cell in row[2:]] for row in table.rows}
+    assert list(rows) == ["held", "ascent"]  # l2 has no bound
+    assert [rows[arm][0] for arm in rows] == ["no", "yes"]
+    assert rows["ascent"][2].endswith("%")
 
 
 def test_causes_are_counted_and_cpu_saved_is_what_was_left_of_the_chunk() -> None:

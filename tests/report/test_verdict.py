@@ -62,7 +62,7 @@ def test_several_runs_agree_only_where_all_do() -> None:
     yes, no, none = (Finding("", v) for v in (AGREES, DISAGREES, None))
     assert over_runs([yes]) == (AGREES, "")
     assert over_runs([yes, none, yes]) == (AGREES, "in all 2 findings")
-    assert over_runs([yes, no, yes]) == (OPEN, "(agrees in 2, does not agree in 1 of 3)")
+    assert over_runs([yes, no, yes]) == (Verdict.MIXED, "(agrees in 2, not seen here in 1 of 3)")
     assert over_runs([none]) == (None, "")
 
 

@@ -136,7 +136,8 @@ def test_another_seed_or_cycle_gives_other_draws() -> None:
 
 
 def test_adaptive_moves_near_and_explores_with_the_last() -> None:
-    run = config(TWO_ARMS, "search.instances=400", "search.sampler={kind: adaptive, explore: 0.25}")
+    run = config(TWO_ARMS, "search.instances=400",
+                 "search.sampler={kind: adaptive, explore: 0.25, spread: {eta0: 10}}")  # fmt: skip
     got = asked(run, 0, SearchState(replace(SETTING, eta0=0.3)), 5)
     ratios = [abs(math.log10(setting.eta0 / 0.3)) for setting in got]
     assert max(ratios[:300]) <= 1.0001

@@ -176,13 +176,9 @@ def test_a_stale_model_is_unhealthy_and_a_taken_port_is_told(served: Served) -> 
     assert taken.returncode == 2
     assert taken.stderr.strip().endswith("Address already in use")
     from orchestrator.publish.origin import open_origin
-    from orchestrator.serving.app import make_app
+    from orchestrator.serving.app import App
     from orchestrator.serving.scorer import Scorer
 
-    app = make_app(Scorer(open_origin(place)), max_age_s=1e-9)
-    [health] = [r for r in app.routes if getattr(r, "path", "") == "/health"]
-    import asyncio
-
-    answer = asyncio.run(health.endpoint())  # type: ignore[attr-defined]
-    assert answer.status_code == 503
+    answer = App(Scorer(open_origin(place)), max_age_s=1e-9).answer("GET", "/health")
+    assert answer.status == 503
     assert json.loads(answer.body)["status"] == "stale"

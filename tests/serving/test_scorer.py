@@ -1,6 +1,7 @@
 """The scorer: what training would predict, from any thread, while champions change."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from orchestrator.publish.place import Version
 from orchestrator.publish.publisher import Publisher
 from orchestrator.serving.request import RequestDecoder, RequestError, text_of
 from orchestrator.serving.scorer import Scorer
-from orchestrator.serving.snapshot import snapshot
+from orchestrator.serving.snapshot import Unseen, snapshot
 from orchestrator.storage.local_store import LocalStore
 from support.small_run import SmallRun
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
 from trainer.model import Model, ModelConfig
-from trainer.scoring import score, sigmoid
+from trainer.scoring import score
 
 SPEC = FeatureSpec(
     user=(Feature("age"), Feature("tags", multi=True, weights="shares"), Feature("geo")),
@@ -66,11 +67,18 @@ def test_scores_are_what_training_would_predict(model: Model) -> None:
     users, ads = RequestDecoder("user", SPEC.user), RequestDecoder("ad", SPEC.ad)
     mistakes: list[str] = []
     read_ads = [ads.read(ad, "ad", mistakes) for ad in ADS]
-    found = [taken.logits(users.read(u, "user", mistakes), read_ads) for u in USERS]
+    unseen: Unseen = Counter()
+    found = []
+    for user in USERS:
+        vector = taken.user_vector(users.read(user, "user", mistakes), unseen)
+        found.append(taken.pctr(vector, taken.slots(taken.ad, map(enumerate, read_ads), unseen)))
     assert mistakes == []
     expected = score(model, as_table(USERS, ADS)).reshape(len(USERS), len(ADS))
-    np.testing.assert_allclose(sigmoid(np.array(found)), expected, rtol=2e-6)
+    np.testing.assert_allclose(found, expected, rtol=2e-6)
     assert np.ptp(expected) > 0.05
+    assert unseen["age", "never seen"] == 1
+    assert unseen["words", "also new"] == len(USERS)
+    assert ("age", "a") not in unseen
 
 
 def test_weights_may_come_with_the_values(model: Model) -> None:

@@ -128,11 +128,14 @@ def test_the_command_draws(config: Path, suffix: str, start: bytes) -> None:
     assert picture.read_bytes().startswith(start)
 
 
-def test_an_empty_stream_can_be_drawn(config: Path) -> None:
-    (config.parent / "events.csv").write_text("timestamp,click,age,ad\n")
-    picture = config.parent / "stream.svg"
-    result = CliRunner().invoke(command.command, [str(config), "--picture", str(picture)])
-    assert result.output.startswith("0 events in 0 cycles (the complete stream), CTR -")
+@pytest.mark.parametrize("text", ["", "timestamp,click,age,ad\n"])
+def test_a_source_without_events_is_an_error(config: Path, text: str) -> None:
+    (config.parent / "events.csv").write_text(text)
+    for options in ([], ["--json"], ["--picture", str(config.parent / "stream.svg")]):
+        result = CliRunner().invoke(command.command, [str(config), *options])
+        assert isinstance(result.exception, InputError)
+        assert str(result.exception) == f"{config}: source: must have events, but has none"
+        assert result.output == ""
 
 
 def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
@@ -154,7 +157,10 @@ def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
             "source: {kind: files, cut: {events: 3}}\nfeatures: {user: [a], ad: [b]}",
             "config.yaml:1: source.path: missing: this key is required",
         ),
-        ("source: {kind: file}\nfeatures: {user: [a], ad: [b]}", "one of files, follow, simulator"),
+        (
+            "source: {kind: file}\nfeatures: {user: [a], ad: [b]}",
+            "one of files, follow, python, simulator",
+        ),
     ],
 )
 def test_config_mistakes_are_one_line(tmp_path: Path, text: str, message: str) -> None:

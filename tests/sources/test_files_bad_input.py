@@ -176,6 +176,34 @@ def test_an_unknown_suffix(tmp_path: Path) -> None:
     assert ads(source(path, format="csv").events(0)) == ["ad0", "ad1"]
 
 
+def test_a_file_without_label_or_time_says_which_key_names_them(tmp_path: Path) -> None:
+    made = csv_text(rows(3))
+    for column, remedy in (
+        ("click", "write features.label: COLUMN or source.click: COLUMN == VALUE"),
+        ("timestamp", "write source.timestamp: {column: COLUMN, unit: UNIT}"),
+    ):
+        path = tmp_path / f"{column}.csv"
+        path.write_text(made.replace(column, "when", 1))
+        assert one_line(lambda path=path: source(path).events(0)).endswith(remedy)
+
+
+def test_another_delimiter_is_suggested(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(csv_text(rows(3)).replace(",", ";"))
+    assert one_line(lambda: source(path).events(0)).endswith(
+        "set source.csv.delimiter, probably to ';'"
+    )
+    assert len(source(path, csv={"delimiter": ";"}).events(0).table) == 3
+
+
+def test_a_relative_path_without_files_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    expected = f"source.path 'days/*.csv' contains no files in {tmp_path}"
+    assert one_line(lambda: source("days/*.csv")) == expected
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_wrong_column_names_the_close_ones(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"e.{suffix}", rows(3))

@@ -5,9 +5,12 @@ import threading
 import time
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from divergence.errors import InputError
+from orchestrator.sources.files import parquet_process
+from orchestrator.sources.files.parquet_process import CHILD
 from support.event_files import ads, all_events, csv_text, follow, rows, write
 
 
@@ -150,8 +153,78 @@ def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     assert follow(tmp_path / "later", stop=set_now()).events(0) is None
 
 
-def test_a_damaged_record_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "cycle-000000.json: Invalid JSON"),
+        ("[" * 100_000, "cycle-000000.json: Invalid JSON: recursion limit"),
+        ('{"size": 1}', "cycle-000000.json.file: Field required"),
+        ('{"file": "a.csv", "size": 1e999}', "cycle-000000.json.size: "),
+        ('{"file": "a.csv", "size": -1}', "cycle-000000.json.size: Input should be greater"),
+        ('{"file": "a.csv", "size": 1, "late": {"b": "x"}}', "cycle-000000.json.late.b: "),
+        (" " * (1 << 24) + "{}", "at most 16777216 bytes"),
+    ],
+    ids=range(7),
+)
+def test_a_damaged_record_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "run" / "followed").mkdir(parents=True)
-    (tmp_path / "run" / "followed" / "cycle-000000.json").write_text("{")
-    with pytest.raises(InputError, match="followed cannot be read"):
+    (tmp_path / "run" / "followed" / "cycle-000000.json").write_text(text)
+    with pytest.raises(InputError, match="followed cannot be read") as caught:
         follow(tmp_path, str(tmp_path / "run"))
+    assert reason in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_missing_record_does_not_shift_the_cycles(tmp_path: Path) -> None:
+    (tmp_path / "run" / "followed").mkdir(parents=True)
+    (tmp_path / "run" / "followed" / "cycle-000001.json").write_text('{"file": "a", "size": 1}')
+    with pytest.raises(InputError, match=r"cycle-000001\.json follows cycle -1"):
+        follow(tmp_path, str(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("link", ["followed", "followed/cycle-000000.json", "quarantine"])
+def test_links_in_a_run_folder_lead_nowhere(tmp_path: Path, link: str) -> None:
+    folder, run, outside = (tmp_path / name for name in ("in", "run", "outside"))
+    for each in (folder, outside, (run / link).parent):
+        each.mkdir(exist_ok=True, parents=True)
+    (outside / "mine").write_text("mine")
+    (run / link).symlink_to(outside / "mine" if "." in link else outside)
+    (folder / "a.csv").write_text(csv_text(rows(300)) + "broken\n")
+    with pytest.raises(InputError, match="must be a"):
+        follow(folder, str(run), set_now()).events(0)
+    assert [path.name for path in outside.iterdir()] == ["mine"]
+    assert (outside / "mine").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_a_parquet_file_with_a_forged_number_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CHILD.stop()
+    monkeypatch.setattr(parquet_process, "CPU_S", 1)
+    write(tmp_path / "a.parquet", rows(5))
+    data = (tmp_path / "a.parquet").read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    tail = data[footer:-8]
+    # num_rows of the file and of its row group: field 3, an i64, of 5 (zigzag: 10)
+    forged = tail.replace(b"\x16\x0a", b"\x16" + varint(2 * 10**13))
+    size = len(forged).to_bytes(4, "little")
+    (tmp_path / "a.parquet").write_bytes(data[:footer] + forged + size + b"PAR1")
+    with pytest.raises(InputError, match=r"a\.parquet .*(SIGXCPU|damaged|cannot be read)"):
+        follow(tmp_path, stop=set_now()).events(0)
+    CHILD.stop()
+
+
+def test_parquet_in_memory_is_refused() -> None:
+    fsspec.filesystem("memory").pipe_file("/events/a.parquet", b"")
+    with pytest.raises(InputError, match="Parquet is read in a process of its own"):
+        follow("memory://events", stop=set_now()).events(0)
+    fsspec.filesystem("memory").rm("/events", recursive=True)
+
+
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 0x7F:
+        found += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return found + bytes([number])

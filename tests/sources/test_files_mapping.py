@@ -267,3 +267,9 @@ def test_a_mapping_for_no_feature(tmp_path: Path) -> None:
         InputError, match=r"source.columns.agee does not belong to a feature; .* age, ad"
     ):
         source(path, columns={"agee": {"log": 2}})
+
+
+def test_a_rule_without_effect_on_its_feature_stops_before_training(tmp_path: Path) -> None:
+    path = write(tmp_path / "e.csv", rows(3))
+    with pytest.raises(InputError, match=r"columns\.ad\.split: .*write {name: ad, multi: true}"):
+        source(path, columns={"ad": {"split": "|"}}).events(0)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.sources.protocol import SourceConfig
 from orchestrator.sources.registry import discovered
 
 CONFIG = """
@@ -21,10 +20,10 @@ class {name}Config(SourceConfig):
 
 def test_every_kind_is_found_and_named_by_its_folder() -> None:
     found = discovered(import_module("orchestrator.sources"))
-    assert set(found) == {"files", "follow", "simulator"}
+    assert set(found) == {"files", "follow", "python", "simulator"}
     for kind, config in found.items():
         assert config.__module__ == f"orchestrator.sources.{kind}.config"
-        assert config.open is not SourceConfig.open
+        assert not config.__abstractmethods__
 
 
 def test_a_folder_dropped_in_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +37,5 @@ def test_a_folder_dropped_in_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(tmp_path)
     (kind,) = discovered(import_module("more_sources")).items()
     assert (kind[0], kind[1].__name__) == ("queue", "QueueConfig")
+    with pytest.raises(TypeError, match=r"abstract method .?open"):
+        kind[1]()

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.sources.simulator.config import PRESETS, SimulatorConfig
+from orchestrator.sources.simulator.config import PRESETS, SIGNALS, SimulatorConfig
 
 RESTLESSNESS = (
     "depletion_share",
@@ -25,8 +25,32 @@ def test_presets_go_from_calm_to_stormy() -> None:
         assert calm[knob] > normal[knob] > stormy[knob], knob
 
 
-def test_normal_is_the_default() -> None:
-    assert SimulatorConfig() == SimulatorConfig(preset="normal")
+def test_normal_and_criteo_are_the_default() -> None:
+    assert SimulatorConfig() == SimulatorConfig(preset="normal", signal="criteo")
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_a_signal_fills_its_two_values_and_no_other(signal: str) -> None:
+    config = SimulatorConfig.model_validate({"preset": "stormy", "signal": signal})
+    assert {name: getattr(config, name) for name in SIGNALS[signal]} == SIGNALS[signal]
+    plain = SimulatorConfig(preset="stormy").model_dump()
+    assert config.model_dump() == plain | dict(SIGNALS[signal])
+
+
+def test_signals_grow_and_faint_is_the_first_market() -> None:
+    assert SIGNALS["faint"] == {"interaction_sd": 0.8, "quality_sd": 0.6}
+    pairs = [SIGNALS[name] for name in ("taobao", "avazu", "criteo")]
+    sizes = [pair["interaction_sd"] for pair in pairs]
+    assert sizes == sorted(set(sizes))
+    assert [pair["quality_sd"] / pair["interaction_sd"] for pair in pairs] == pytest.approx(
+        [0.75] * 3
+    )
+
+
+def test_a_given_value_wins_over_the_signal_which_then_has_no_name() -> None:
+    config = SimulatorConfig.model_validate({"signal": "faint", "quality_sd": 0.0})
+    assert (config.interaction_sd, config.quality_sd, config.signal) == (0.8, 0.0, None)
+    assert SimulatorConfig(interaction_sd=0.8, quality_sd=0.6).signal == "faint"
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -42,7 +66,8 @@ def test_a_given_knob_wins_over_the_preset(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_resolved_config_reads_back_as_itself(preset: str) -> None:
-    config = SimulatorConfig.model_validate({"preset": preset, "seed": 9, "fatigue": 0.0})
+    given = {"preset": preset, "signal": "avazu", "seed": 9, "fatigue": 0.0}
+    config = SimulatorConfig.model_validate(given)
     assert SimulatorConfig.model_validate_json(config.model_dump_json()) == config
 
 
@@ -63,6 +88,8 @@ def test_a_resolved_config_reads_back_as_itself(preset: str) -> None:
         ({"daily_swing": 1.0}, "daily_swing\n.*less than 1"),
         ({"fatigue": float("nan")}, "fatigue\n.*finite"),
         ({"preset": "wild"}, "preset\n.*'calm', 'normal' or 'stormy'"),
+        ({"signal": ""}, "signal\n.*'faint', 'taobao', 'avazu' or 'criteo'"),
+        ({"signal": "loud"}, "signal\n.*'faint', 'taobao', 'avazu' or 'criteo'"),
         ({"start": "2024-01-01T00:00:00"}, "start\n.*timezone"),
         ({"adds": 5}, "adds\n.*not permitted"),
         ({"pauses_per_day": 6, "pause_h": 4}, "pauses_per_day and pause_h .* for 24 of 24"),

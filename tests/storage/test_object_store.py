@@ -12,8 +12,8 @@ from orchestrator.config.schema import Retention, RunConfig, feature_spec
 from orchestrator.journal.journal import newest_committed
 from orchestrator.journal.models import model_config
 from orchestrator.journal.run_folder import prepare
-from orchestrator.loop.arm_state import open_arms
 from orchestrator.loop.committer import Committer, PendingCommit
+from orchestrator.loop.open_arms import open_arms
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.object_store import ObjectStore
 from orchestrator.storage.open import open_store

@@ -3,13 +3,17 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from divergence.errors import InputError
+from orchestrator.storage import object_store
 from orchestrator.storage.local_store import LocalStore
+from orchestrator.storage.object_store import ObjectStore
 from orchestrator.storage.open import open_store
-from orchestrator.storage.store import ConflictError, Store, read, sha256_of
+from orchestrator.storage.store import ConflictError, CorruptError, Store, read, sha256_of
 
 
 @pytest.fixture(params=["local", "memory", pytest.param("s3", marks=pytest.mark.slow)])
@@ -114,3 +118,42 @@ def test_a_file_uri_is_a_local_store(tmp_path: Path) -> None:
 def test_an_unknown_protocol_is_one_line() -> None:
     with pytest.raises(InputError, match=r"^nope://x: cannot be opened: Protocol not known: nope"):
         open_store("nope://x")
+
+
+def test_a_file_is_read_in_parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "PART_BYTES", 1000)
+    data = bytes(range(250)) * 20
+    for size in (0, 1, 999, 1000, 1001, 5000):
+        store.create(f"{size}", data[:size])
+        assert read(store, f"{size}") == data[:size]
+
+
+class CountedObjects(MemoryFileSystem):
+    """Counts the bytes that it hands out."""
+
+    cachable = False
+    handed_out = 0
+
+    def cat_file(self, *args: Any, **options: Any) -> bytes:
+        data = super().cat_file(*args, **options)
+        self.handed_out += len(data)
+        return bytes(data)
+
+
+def test_of_an_object_only_as_much_is_read_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "PART_BYTES", 1000)
+    objects = CountedObjects()
+    store = ObjectStore("memory://parts", objects, "/parts")
+    store.create("huge", bytes(1_000_000))
+    objects.handed_out = 0
+    with pytest.raises(CorruptError, match="at most 1500 bytes"):
+        read(store, "huge", 1500)
+    assert objects.handed_out == 2000
+    objects.rm("/parts", recursive=True)
+
+
+def test_a_limit_takes_no_memory(tmp_path: Path) -> None:
+    """It is the size that a record names, which may come from a stranger."""
+    store = LocalStore(tmp_path)
+    store.create("x", b"abc")
+    assert read(store, "x", 1 << 62) == b"abc"

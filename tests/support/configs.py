@@ -1,5 +1,8 @@
 """Configs to test with."""
 
+import pytest
+
+from divergence.errors import InputError
 from orchestrator.config.file import read_config
 from orchestrator.config.schema import RunConfig
 
@@ -7,7 +10,8 @@ MINIMAL = "source: toy\narms: [{name: a, rule: l2}, {name: b, rule: entropic}]\n
 SMALL = """
 seed: 3
 cycles: 4
-source: {kind: simulator, preset: stormy, events_per_cycle: 400, users: 2000, ads: 100}
+source: {kind: simulator, preset: stormy, signal: faint, events_per_cycle: 400,
+         users: 2000, ads: 100}
 features: {user: [age, gender, device], ad: [campaign, category]}
 model: {expire_after: 2}
 search: {instances: 6}
@@ -20,6 +24,13 @@ ARMS = "[{name: production, rule: l2}, {name: entropic, rule: entropic}]"
 
 def config(text: str = MINIMAL, *assignments: str) -> RunConfig:
     return read_config(text, "run.yaml", assignments)
+
+
+def mistake_lines(text: str, *assignments: str) -> list[str]:
+    """What a config with mistakes is refused with."""
+    with pytest.raises(InputError) as caught:
+        read_config(text, "run.yaml", assignments)
+    return str(caught.value).splitlines()
 
 
 def small(*assignments: str) -> RunConfig:

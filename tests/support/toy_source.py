@@ -1,10 +1,11 @@
 """A source that only has a config."""
 
+import threading
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from orchestrator.sources.protocol import SourceConfig
+from orchestrator.sources.protocol import Source, SourceConfig
 from trainer.features import Feature, FeatureSpec
 
 
@@ -15,3 +16,6 @@ class ToySource(SourceConfig):
     )
     kind: Literal["toy"] = "toy"
     events: int = Field(default=100, ge=1)
+
+    def open(self, spec: FeatureSpec, run_uri: str | None, stop: threading.Event | None) -> Source:
+        raise AssertionError("the toy source has no events")

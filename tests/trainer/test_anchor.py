@@ -2,6 +2,7 @@
 
 import pytest
 
+from divergence.power import has_wide_registers
 from scripts.bench.kernel import SHAPES, Work
 
 
@@ -13,6 +14,9 @@ def test_the_kernel_computes_the_same_bits_as_c(shape: str) -> None:
         pytest.skip("there is no C compiler, or none for this CPU")
     anchor()
     theirs = [array.tobytes() for array in work.trained]
+    if has_wide_registers() and (broad := work.anchor(wide=True)) is not None:
+        broad()
+        assert [array.tobytes() for array in work.trained] == theirs
     work.ours("entropic", reference=True)()
     assert [array.tobytes() for array in work.trained] == theirs
     work.ours("entropic", reference=False)()

@@ -12,7 +12,7 @@ import pytest
 import trainer.instance as instance_module
 from divergence.errors import InputError
 from divergence.rules import make_rule
-from support.oracle import Event, Oracle, Side, log_loss
+from support.oracle import Event, Oracle, OracleSide, log_loss
 from support.streams import CONFIGS, SETTING, job_of, some_chunk
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job, check_setting, train, warm_up
@@ -89,7 +89,9 @@ def test_from_a_table_to_trained_vectors_as_the_oracle_does(multi: bool, referen
             kept = side.rows[found[known]].astype(np.float64)
             total[known] = kept[:, 1, :width] + kept[:, 2, :width]
         mus = (before.tables.user_mu, before.tables.ad_mu)
-        sides = [Side(v, s, m.astype(np.float64)) for v, s, m in zip(start, sums, mus, strict=True)]
+        sides = [
+            OracleSide(v, s, m.astype(np.float64)) for v, s, m in zip(start, sums, mus, strict=True)
+        ]
         oracle = Oracle(
             model.shape.features,
             config.overlap,

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divergence.rules import RULES
 from support.oracle import DUAL, Event, Oracle
 from support.strategies import HOLDS, PROPERTY, geometries, starts
 from support.worlds import (
@@ -22,8 +21,11 @@ from support.worlds import (
     touched_rows,
     train_kernel,
 )
+from trainer.contract.examples import required_parameters
 from trainer.geometry import PARTS
-from trainer.kernel import Tables, predict_block
+from trainer.kernel import Tables
+from trainer.predict import predict_block
+from trainer.scoring import NO_NUMBERS
 from trainer.static_shape import StaticShape
 
 every_rule = pytest.mark.parametrize("rule", sorted(HOLDS))
@@ -71,9 +73,8 @@ def probe(k: int, overlap: int, alone: int) -> tuple[np.ndarray, list[np.ndarray
         state.user.theta[bag[0][0]] = vectors[feature]
     state.ad.theta[:n] = np.eye(n)
     logits = np.empty(n, np.float32)
-    predict_block(
-        world.slots("user"), world.slots("ad"), tables_of(world, state), world.shape, logits
-    )
+    tables = tables_of(world, state)
+    predict_block(world.slots("user"), world.slots("ad"), tables, world.shape, NO_NUMBERS, logits)
     return logits, vectors
 
 
@@ -155,14 +156,12 @@ def test_the_contract_of_a_rule(rule: str, data: st.DataObject) -> None:
 @every_rule
 @pytest.mark.parametrize("multi", [False, True])
 def test_untouched_rows_stay_identical(rule: str, multi: bool) -> None:
-    holds = {"rho": 0.1, "dual_step": 1.0, "lam": 0.1}
-    kind = RULES[rule]
     world = make_world(
         1,
         (3, 3, 1, 2),
         multi=multi,
         rule=rule,
-        holds={k: v for k, v in holds.items() if k in kind._fields},
+        holds=required_parameters(rule),
         events=3,
         rates=(0.5, 1.0, 0.5),
         values=8,
@@ -249,7 +248,8 @@ def test_predictions_are_the_margins_of_training() -> None:
         tables = tables_of(world, start)
         before = rows_only(world, tables)
         logits = np.empty(50, np.float32)
-        predict_block(world.slots("user"), world.slots("ad"), tables, world.shape, logits)
+        users, ads = world.slots("user"), world.slots("ad")
+        predict_block(users, ads, tables, world.shape, NO_NUMBERS, logits)
         assert rows_only(world, tables) == before
         for number in range(50):
             own = tables_of(world, start)

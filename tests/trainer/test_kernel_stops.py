@@ -16,6 +16,7 @@ from support.worlds import (
     tables_of,
     train_kernel,
 )
+from trainer.contract.examples import required_parameters
 from trainer.kernel import total_loss
 
 
@@ -83,9 +84,7 @@ def test_a_planted_number_that_is_not_finite_is_always_found(
     rule: str, number: float, multi: bool, side: str
 ) -> None:
     """At the first event that touches it, wherever in the vector it is."""
-    required = {"l2": {"lam": 0.1}, "naive": {"rho": 0.1}, "projection": {"rho": 0.1}}
-    dual = {"rho": 0.1, "dual_step": 1.0}
-    holds = required.get(rule, dual if rule in ("euclidean", "entropic") else {})
+    holds = required_parameters(rule)
     world = make_world(
         3, (2, 5, 4, 2), multi=multi, rule=rule, holds=holds, events=20, rates=(0.1, 1.0, 0.5)
     )

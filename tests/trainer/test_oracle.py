@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from support.oracle import Bags, Event, Oracle, Side, log_loss, places, slope, user_vector
+from support.oracle import Bags, Event, Oracle, OracleSide, log_loss, places, slope, user_vector
 
 H = 1e-6
 
@@ -19,7 +19,7 @@ def bag_of(draw: np.random.Generator, rows: int, values: int) -> tuple[tuple[int
 def random_oracle(draw: np.random.Generator, k: int, overlap: int, alone: int) -> Oracle:
     d, n = (k - 1) * overlap + alone, k * (k - 1) // 2 * overlap + k * alone
     sides = [
-        Side(draw.normal(0, 0.7, (9, width)), draw.uniform(0, 2, (9, width)), np.full(9, 0.3))
+        OracleSide(draw.normal(0, 0.7, (9, width)), draw.uniform(0, 2, (9, width)), np.full(9, 0.3))
         for width in (d, n)
     ]
     return Oracle(k, overlap, alone, *sides, eta0=0.3, alpha=0.5, beta=0.6, bias=0.2)
@@ -86,15 +86,17 @@ def test_gradients_are_finite_differences(seed: int) -> None:
             assert gradient[j] == pytest.approx((above - below) / (2 * H), rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize(("rule", "holds"), [("l2", {"lam": 0.7}), ("entropic", {"rho": 0.2})])
+DUAL_HOLDS = {"rho": 0.2, "dual_step": 1.0, "implicit": False, "penalty_in_sum": False}
+
+
+@pytest.mark.parametrize(("rule", "holds"), [("l2", {"lam": 0.7}), ("entropic", DUAL_HOLDS)])
 def test_the_penalised_step_follows_the_penalised_loss(rule: str, holds: dict[str, float]) -> None:
     """From zero sums at beta = 0 the step is eta0 / (alpha + 1) times the whole gradient."""
     draw = np.random.default_rng(3)
     model, event = random_oracle(draw, 3, 2, 1), random_event(draw, 3, 2)
-    model.rule, model.beta = rule, 0.0
-    model.holds = {"dual_step": 1.0, "mu_floor": 0.0, "mu_ceiling": 9.0, **holds}
+    model.rule, model.beta, model.holds = rule, 0.0, holds
 
-    def penalised(side: Side, row: int) -> float:
+    def penalised(side: OracleSide, row: int) -> float:
         square = float(side.theta[row] @ side.theta[row])
         if rule == "l2":
             return model.loss(event) + holds["lam"] / 2 * square
@@ -133,7 +135,7 @@ def test_loss_and_slope_at_any_logit(logit: float, click: int) -> None:
 
 def test_the_first_step_by_hand() -> None:
     """K=1, o=0, s=1, one ad feature: numbers small enough for paper and pencil."""
-    side = [Side(np.array([[v]]), np.array([[0.0]]), np.array([0.0])) for v in (2.0, 0.5)]
+    side = [OracleSide(np.array([[v]]), np.array([[0.0]]), np.array([0.0])) for v in (2.0, 0.5)]
     model = Oracle(1, 0, 1, *side, eta0=0.1, alpha=1.0, beta=0.5)
     event = Event(1, (((0, 1.0),),), (((0, 1.0),),))
     assert model.logit(event) == 1.0

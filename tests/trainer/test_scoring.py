@@ -7,11 +7,14 @@ import pytest
 from divergence.errors import InputError
 from divergence.rules import make_rule
 from support.streams import CONFIGS, SETTING, job_of, some_chunk, table_of
+from trainer.chunk import compile_chunk
 from trainer.instance import Buffers, train
 from trainer.kernel import Tables
 from trainer.model import Model
 from trainer.modelfile import save_model
-from trainer.scoring import log_loss, predict, score, sigmoid
+from trainer.predict import predict_block
+from trainer.scoring import distinct_ads, log_loss, predict, score, sigmoid
+from trainer.static_shape import StaticShape
 
 ENTROPIC = make_rule("entropic", rho=0.1, dual_step=3.0)
 
@@ -111,6 +114,30 @@ def test_buffers_do_not_show() -> None:
     first = predict(model.shape, chunk, tables, buffers)
     np.testing.assert_array_equal(predict(model.shape, chunk, tables, buffers), first)
     np.testing.assert_array_equal(predict(model.shape, chunk, tables), first)
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_ads_that_occur_often_are_computed_once_to_the_same_bits(multi: bool) -> None:
+    model, table = trained_model(multi), table_of(60, seed=6, multi=multi)
+    twice = compile_chunk(pa.concat_tables([table] * 5), model.config.spec)
+    tables = Buffers().copy_of(model.gather(twice, 1).tables)
+    ads = distinct_ads(model.shape, twice)
+    assert len(ads.rows.start) - 1 <= 60
+    assert ads.number.tolist() == ads.number.tolist()[:60] * 5
+    logits = np.empty(len(twice), np.float32)
+    shape = StaticShape(model.shape)
+    predict_block(twice.users, ads.rows, tables, shape, ads.number, logits)
+    np.testing.assert_array_equal(logits, predict(model.shape, twice, tables))
+
+
+def test_ads_that_all_differ_are_not_numbered() -> None:
+    table = table_of(40, seed=6)
+    table = table.set_column(
+        table.column_names.index("ad"), "ad", pa.array([f"ad {i}" for i in range(40)])
+    )
+    chunk = compile_chunk(table, CONFIGS[False].spec)
+    ads = distinct_ads(CONFIGS[False].shape, chunk)
+    assert (ads.rows, len(ads.number)) == (chunk.ads, 0)
 
 
 @pytest.mark.parametrize("logit", [-1e30, -1e4, -40.0, -1.0, 0.0, 1.0, 40.0, 1e4, 1e30])

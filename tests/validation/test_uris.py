@@ -56,10 +56,10 @@ def test_credentials_are_removed_and_refused(uri: str, shown: str) -> None:
 
 
 def test_a_long_text_takes_no_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     for text in ("a" * 1_000_000 + "://", "s3://a:" * 2000, "s3://a?" * 2000):
         redact(text)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_only_harmless_storage_options_are_kept() -> None:

@@ -16,10 +16,10 @@ MERGES = "a0: &a0 {k: 1, l: 2}\n" + "".join(
 
 
 def refused(text: str) -> str:
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(InputError) as caught:
         parse(text, "x.yaml")
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
     assert len(str(caught.value).splitlines()) == 1
     assert len(str(caught.value)) < 300
     return str(caught.value)

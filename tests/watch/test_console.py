@@ -1,11 +1,15 @@
 import io
 import json
 import math
+import re
+import threading
+import time
 
 import pytest
 from rich.console import Console
 
 from orchestrator.watch.console import (
+    SPIN_S,
     JsonView,
     LineView,
     TableView,
@@ -74,6 +78,47 @@ def test_on_a_terminal_there_is_a_live_table() -> None:
         "no instance retained, the champion stays (caution 1)",
     ):
         assert part in shown
+
+
+def test_without_a_terminal_every_step_before_the_first_cycle_is_a_line_with_its_time() -> None:
+    stream = io.StringIO()
+    with open_view(stream, as_json=False, cycles=10) as view:
+        view.step("starting Ray")
+        view.step("compiling")
+    first, second = stream.getvalue().splitlines()
+    assert re.fullmatch(r" +\d+\.\d s  starting Ray", first)
+    assert second.endswith(" s  compiling")
+    stream = io.StringIO()
+    with open_view(stream, as_json=True, cycles=10) as view:
+        view.step("starting Ray")
+    assert stream.getvalue() == ""
+
+
+def test_on_a_terminal_a_spinner_turns_until_the_table() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with TableView(console, cycles=10) as view:
+        view.step("starting Ray")
+        end = time.monotonic() + 30
+        while "0 s  starting Ray" not in console.file.getvalue():  # type: ignore[attr-defined]
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        view.show([record("a")])
+        time.sleep(5 * SPIN_S)
+        shown = console.file.getvalue()  # type: ignore[attr-defined]
+        assert shown.rindex("starting Ray") < shown.rindex("cycle 7")
+    with TableView(console, cycles=10) as view:
+        view.step("starting Ray")
+    assert not any(thread.name == "spinner" for thread in alive(60))
+
+
+def alive(seconds: float) -> list[threading.Thread]:
+    """The spinners that are left after some time."""
+    end = time.monotonic() + seconds
+    while (found := [t for t in threading.enumerate() if t.name == "spinner"]) and (
+        time.monotonic() < end
+    ):
+        time.sleep(0.05)
+    return found
 
 
 def test_progress_without_an_end() -> None:

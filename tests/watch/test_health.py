@@ -13,10 +13,13 @@ from orchestrator.commands.health import examine
 from orchestrator.journal.journal import commit
 from orchestrator.journal.record import ChunkInfo, FileRef
 from orchestrator.journal.run_folder import prepare
+from orchestrator.loop.run import run
+from orchestrator.pool.local_pool import LocalPool
 from orchestrator.storage.lease import LeaseTiming, hold_lease
 from orchestrator.storage.local_store import LocalStore
 from orchestrator.watch.health import reasons
 from support.configs import config
+from support.event_files import rows, write
 from support.records import outcome, record
 
 GOOD = tuple(outcome(i) for i in range(10))
@@ -120,3 +123,43 @@ def test_the_command_fits_a_screen_and_tells_by_its_exit_code(store: LocalStore)
     told = json.loads(done.output)
     assert (told["well"], told["working"]) == (False, False)
     assert told["arms"]["a"]["retained_fraction"] == 1.0
+
+
+OVER_FILES = """
+source: {kind: files, path: DAYS, cut: {minutes: 10}, timestamp: {unit: s}}
+features: {user: [age], ad: [ad]}
+search: {instances: 2}
+arms: [{name: a, rule: l2}]
+"""
+
+
+def test_a_run_over_files_is_finished_when_they_are_read(tmp_path: Path) -> None:
+    days, store = tmp_path / "days", LocalStore(tmp_path / "run")
+    days.mkdir()
+    write(days / "1.csv", rows(25))
+    for text, more in ((OVER_FILES, ()), (OVER_FILES, ("cycles=9",))):
+        over_days = config(text.replace("DAYS", str(days)), *more)
+        run(over_days, store, prepare(store, over_days), [], LocalPool)
+        done = CliRunner().invoke(holdfast, ["health", str(store.root)])
+        assert (done.exit_code, done.output.splitlines()[0]) == (0, f"{store.uri}: finished")
+        assert "one every" not in done.output
+    write(days / "2.csv", rows(40)[25:])
+    over_days = config(OVER_FILES.replace("DAYS", str(days)), "cycles=4")
+    run(over_days, store, prepare(store, over_days), [], LocalPool)
+    done = CliRunner().invoke(holdfast, ["health", str(store.root)])
+    assert done.exit_code == 3  # one cycle of the new file is left
+    assert "the run has stopped" in done.output
+    assert re.search(r"ago, [\d.]+ a second", done.output)
+
+
+def test_a_run_over_a_folder_is_finished_at_the_end_marker(tmp_path: Path) -> None:
+    days, store = tmp_path / "days", LocalStore(tmp_path / "run")
+    days.mkdir()
+    write(days / "1.csv", rows(25))
+    (days / "_DONE").touch()
+    text = OVER_FILES.replace("kind: files", "kind: follow").replace(
+        "cut: {minutes: 10}", "settle_s: 0"
+    )
+    followed = config(text.replace("DAYS", str(days)))
+    run(followed, store, prepare(store, followed), [], LocalPool)
+    assert examine(store, followed).complete

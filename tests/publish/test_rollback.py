@@ -1,0 +1,63 @@
+"""Serving goes back to an earlier version in one command, and forward again."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from divergence.errors import InputError
+from orchestrator.cli import holdfast
+from orchestrator.config.schema import PublishConfig
+from orchestrator.publish.follower import Follower
+from orchestrator.publish.origin import PlaceOrigin
+from orchestrator.publish.publisher import Publisher
+from orchestrator.storage.local_store import LocalStore
+from support.small_run import SmallRun
+from trainer.modelfile import save_model
+
+
+def test_back_and_forward_again(run: SmallRun, tmp_path: Path) -> None:
+    place = LocalStore(tmp_path / "place")
+    publisher = Publisher(run.config, run.store, place, PublishConfig(to=place.uri))
+    follower, bits = Follower(PlaceOrigin(place)), {}
+    for number in (1, 2, 3):
+        publisher.publish(run.play())
+        follower.advance()
+        bits[number] = save_model(follower.model)
+
+    def rolled(*options: str) -> tuple[str, bytes]:
+        done = CliRunner().invoke(holdfast, ["rollback", place.uri, *options])
+        assert done.exit_code == 0, done.output
+        assert follower.advance().version is not None
+        return done.output, save_model(follower.model)
+
+    text, now = rolled()
+    assert "now serves version 2 (cycle 1) as version 4; to go forward again: holdfast" in text
+    assert now == bits[2]
+    assert rolled()[1] == bits[1]  # one more
+    with pytest.raises(InputError, match="held at version 1 since a rollback; to go on: holdfast"):
+        publisher.publish(run.play())
+    assert rolled("--to", "3")[1] == bits[3]
+    assert rolled("--to", "1")[1] == bits[1]
+    text, now = rolled("--forward")
+    assert "now serves version 3 (cycle 2) as version 8\n" in text
+    assert now == bits[3]
+    assert publisher.publish(run.play()) is not None  # the run goes on
+    found = follower.advance().version
+    assert found is not None
+    assert (found.number, found.cycle) == (9, 4)
+
+
+def test_where_there_is_nothing_to_go_to(run: SmallRun, tmp_path: Path) -> None:
+    place = LocalStore(tmp_path / "place")
+
+    def fails(*options: str) -> str:
+        with pytest.raises(InputError) as caught:
+            holdfast.main(["rollback", place.uri, *options], standalone_mode=False)
+        return str(caught.value)
+
+    assert "not a published place" in fails()
+    Publisher(run.config, run.store, place, PublishConfig(to=place.uri)).publish(run.play())
+    assert "has not got an earlier version any more; it has 1" in fails()
+    assert "has not got version 7 any more; it has 1" in fails("--to", "7")
+    assert "is not held" in fails("--forward")

@@ -1,0 +1,101 @@
+"""The matrix and the ablation: what they plan, what they measure, and the page that they make."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from orchestrator.config.rules import kernel_rule
+from orchestrator.config.schema import ArmConfig
+from scripts.bench.regrets.streams import Size, open_stream
+from scripts.results import ablation, matrix
+from scripts.results.trials import SELECTIONS, RuleTrial, TrialResult, measure, row_of
+from trainer.setting import Setting
+
+SIZE = Size(cycles=4, events=300)
+
+
+def made_up(**of_holdfast: float) -> pd.DataFrame:
+    """A table in which all rules are alike but for `holdfast`."""
+    rows = []
+    for trial in matrix.planned(("calm", "stormy"), (1, 2, 3), SIZE):
+        same = {"served_logloss": 0.1, "gain": 0.2, "retained": 1.0, "useful": 0.9}
+        row = {"stream": trial.stream, "seed": trial.seed, "select": trial.select}
+        own = of_holdfast if trial.name == "holdfast" else {}
+        rows.append({**row, "rule": trial.name, "compute_lost": 0.0, **same, **own})
+    return pd.DataFrame(rows)
+
+
+def test_every_rule_meets_every_stream_with_both_selections() -> None:
+    trials = matrix.planned(("calm", "stormy"), (101,), SIZE)
+    assert len(trials) == 2 * len(SELECTIONS) * len(matrix.RULES)
+    assert len({trial.path(Path("out")) for trial in trials}) == len(trials)
+
+
+@pytest.mark.parametrize(
+    ("worse", "missed"),
+    [
+        ({}, "all met on every stream"),
+        ({"served_logloss": 0.10009}, "all met on every stream"),
+        ({"served_logloss": 0.1002}, "served log-loss 0.20% above that of l2"),
+        ({"retained": 0.998}, "retained 99.80%, not 99.9%"),
+        ({"useful": 0.89}, "useful 89.0%, l2 90.0%"),
+    ],
+)
+def test_a_missed_bar_is_named(worse: dict[str, float], missed: str) -> None:
+    text = "\n".join(matrix.page_text(made_up(**worse)))
+    assert text.count(missed) == (2 if "all met" in missed else 4)
+    assert "development seeds" not in text
+    assert "| lineages | holdfast |" in text
+
+
+def test_development_seeds_are_no_result() -> None:
+    rows = made_up()
+    text = "\n".join(matrix.page_text(rows.assign(seed=rows["seed"] + 100)))
+    assert text.startswith("*From development seeds (101, 102, 103): not a result yet.*")
+
+
+def test_the_ablation_has_every_combination_of_parts() -> None:
+    variants = dict(ablation.variants())
+    assert len(variants) == 8
+    assert variants["dual ascent + damping + wall"] == {"name": "holdfast"}
+    for name, rule in variants.items():
+        made = kernel_rule(
+            ArmConfig.model_validate({"name": "a", "rule": rule}).rule,
+            Setting(1.0, 1.0, 0.5, rho=0.1, dual_step=float(rule.get("dual_step", 30.0))),
+        )
+        assert (made.damping > 0) == ("damping" in name)
+        assert (made.wall < 1e30) == ("wall" in name)
+        assert (made.mu0 > 1e-10) == ("dual ascent" in name)
+
+
+def test_every_trial_has_a_sound_config() -> None:
+    stream = open_stream("calm", 101, Size(cycles=1, events=100))
+    names = ("calm",)
+    for trial in (*matrix.planned(names, (101,), SIZE), *ablation.planned(names, (101,), SIZE)):
+        config = trial.config(stream)
+        assert config.search.select.kind == trial.select
+        assert config.arms[0].rule.name == trial.rule["name"]
+
+
+def test_a_row_leaves_out_the_first_quarter() -> None:
+    events, nothing = [100, 100, 100, 300], [0, 0, 0, 0]
+    trial = RuleTrial("calm", 1, "champion", "none", {"name": "none"}, SIZE)
+    result = TrialResult(events, [1.0] * 4, [None, 0.5, None, 0.5], [0, 8, 8, 4], [8, 0, 0, 4],
+                         [0, 8, 4, 4], [800] * 4, [*nothing[:3], 400])  # fmt: skip
+    row = row_of(trial, result)
+    assert row["served_logloss"] == pytest.approx((50 + 100 + 150) / 500)
+    assert (row["retained"], row["useful"]) == (20 / 24, 16 / 24)
+    assert row["compute_lost"] == 400 / 2400
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("select", SELECTIONS)
+def test_a_trial_is_the_same_again(select: str) -> None:
+    stream = open_stream("stormy", 101, SIZE)
+    trial = RuleTrial("stormy", 101, select, "holdfast", {"name": "holdfast"}, SIZE, instances=3)
+    found = measure(trial, stream)
+    assert found == measure(trial, stream)
+    assert found.retained == [3] * 4
+    assert found.served[0] is None
+    assert all(served is not None for served in found.served[1:])
