@@ -76,7 +76,7 @@ def test_a_run_waits_for_processes_that_it_lost_but_not_for_its_first(
         pool.wait_until_ready()
         (pid,) = pool.process_ids()
         os.kill(pid, signal.SIGKILL)
-        monkeypatch.setattr(actors, "START_S", -1.0)  # not even a process that starts at once will do
+        monkeypatch.setattr(actors, "START_S", -1.0)  # however soon a new one starts
         result = train(pool, 1)
     assert (result.winner, result.tables) == (0, "rows")
     assert "The run waits for them" in caplog.text
