@@ -142,7 +142,7 @@ def test_no_pickle_anywhere() -> None:
 def test_a_trainer_process_loads_only_what_training_needs() -> None:
     """A pool starts one for each core: what they load costs seconds and memory."""
     code = (
-        "import orchestrator.pool.line_trainer, sys\n"
+        "import orchestrator.pool.lines.trainer_actor, sys\n"
         "print(*{'pandas', 'pydantic', 'ray', 'orchestrator.config'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

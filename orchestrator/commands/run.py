@@ -108,7 +108,7 @@ def _train(
     if cluster is None:
         local_environment()
     from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
-    from orchestrator.pool.ray_line_pool import RayLinePool
+    from orchestrator.pool.lines.ray_pool import RayLinePool
     from orchestrator.pool.ray_pool import RayPool
     from orchestrator.pool.ray_start import started_ray
     from orchestrator.pool.retry import RetryPolicy

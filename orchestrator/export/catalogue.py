@@ -13,7 +13,7 @@ import pyarrow.parquet
 
 from divergence.errors import InputError
 from orchestrator.export.model_table import vector_array
-from orchestrator.sources.files.raw import RawFeature, RawMapping, raw_features
+from orchestrator.sources.files.mapping.raw import RawFeature, RawMapping, raw_features
 from trainer.events import check_side, weight_faults
 from trainer.model import Model
 from trainer.vectors import side_vectors

@@ -15,7 +15,7 @@ from orchestrator.journal.journal import line_path
 from orchestrator.journal.record import CycleRecord, FileRef, LinesRecord, ModelOrigin
 from orchestrator.loop.arm_state import ArmState, Plan
 from orchestrator.loop.prefetch import PreparedChunk
-from orchestrator.pool.line_progress import LinesPlan, LinesProgress
+from orchestrator.pool.lines.progress import LinesPlan, LinesProgress
 from orchestrator.pool.messages import LineSnapshot, LinesResult, Rebuild, Step, Task
 from orchestrator.search.lineages import (
     CycleScores,

@@ -8,7 +8,7 @@ from orchestrator.config.schema import ArmConfig
 from orchestrator.journal.journal import check_files
 from orchestrator.journal.record import CorruptError, CycleRecord, FileRef, ModelOrigin
 from orchestrator.loop.lines_arm import rebuild_of
-from orchestrator.pool.rebuild import rebuild
+from orchestrator.pool.lines.rebuild import rebuild
 from orchestrator.storage.store import Store, read
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job

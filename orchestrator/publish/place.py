@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from divergence.errors import InputError
 from orchestrator.journal.record import MAX_FILES, FileRef, Time
-from orchestrator.sources.files.raw import RawMapping
+from orchestrator.sources.files.mapping.raw import RawMapping
 from orchestrator.storage.checksummed import CorruptError, dumps, loads
 from orchestrator.storage.store import Store, read
 from orchestrator.validation.strict import MAX_INT

@@ -27,7 +27,7 @@ from orchestrator.publish.place import (
     version_path,
     write_version,
 )
-from orchestrator.sources.files.raw import RawMapping, raw_mapping
+from orchestrator.sources.files.mapping.raw import RawMapping, raw_mapping
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.store import Store, read
 from trainer.modelfile import save_model

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from divergence.errors import InputError
 from orchestrator.serving.limits import DEFAULT, Limits
-from orchestrator.sources.files.raw import RawFeature, RawMapping, raw_features
+from orchestrator.sources.files.mapping.raw import RawFeature, RawMapping, raw_features
 from orchestrator.validation.errors import did_you_mean, short
 from trainer.chunk import MISSING
 from trainer.features import Feature

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from orchestrator.sources.files.numbers import is_text
+from orchestrator.sources.files.mapping.numbers import is_text
 
 Feed = Callable[[Any], None]
 

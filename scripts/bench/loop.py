@@ -34,10 +34,10 @@ from orchestrator.loop.arm_state import ArmState, Plan  # noqa: E402
 from orchestrator.loop.committer import Committer, PendingCommit  # noqa: E402
 from orchestrator.loop.prefetch import PreparedChunk  # noqa: E402
 from orchestrator.loop.run import run  # noqa: E402
-from orchestrator.pool.local_line_pool import LocalLinePool  # noqa: E402
+from orchestrator.pool.lines.local_pool import LocalLinePool  # noqa: E402
+from orchestrator.pool.lines.ray_pool import RayLinePool  # noqa: E402
 from orchestrator.pool.local_pool import LocalPool  # noqa: E402
 from orchestrator.pool.protocol import MakePool, Pool  # noqa: E402
-from orchestrator.pool.ray_line_pool import RayLinePool  # noqa: E402
 from orchestrator.pool.ray_pool import RayPool  # noqa: E402
 from orchestrator.pool.ray_start import started_ray  # noqa: E402
 from orchestrator.pool.retry import RetryPolicy  # noqa: E402

@@ -21,7 +21,7 @@ from orchestrator.config.schema import ArmConfig, LineagesSelect, RunConfig, Sea
 from orchestrator.journal.models import model_config
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.loop.lines_arm import LinesArm
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.pool.local_pool import LocalPool
 from orchestrator.pool.messages import ArmResult
 from orchestrator.pool.protocol import Pool

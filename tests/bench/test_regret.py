@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.search.lineages import LineState
 from orchestrator.storage.open import open_store
 from scripts.bench.regret import main

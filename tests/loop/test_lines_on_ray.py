@@ -14,7 +14,7 @@ import pytest
 from orchestrator.journal.record import CycleRecord
 from orchestrator.loop import lines_arm
 from orchestrator.loop.run import Ending
-from orchestrator.pool.line_trainer import LineTrainer
+from orchestrator.pool.lines.trainer_actor import LineTrainer
 from orchestrator.pool.messages import LineBatch, LineSnapshot, Task
 from support.configs import small
 from support.ray_runs import faulty, go

@@ -14,7 +14,7 @@ from orchestrator.journal.run_folder import prepare
 from orchestrator.loop import lines_arm
 from orchestrator.loop.run import run
 from orchestrator.offline.replay import replay
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import open_origin
 from orchestrator.publish.publisher import Publisher

@@ -9,7 +9,7 @@ from orchestrator.config.file import config_text, load_config, read_config
 from orchestrator.config.schema import LineagesSelect, config_hash
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import Ending, run
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.sources.simulator.config import SimulatorConfig
 from orchestrator.sources.simulator.source import Simulator
 from orchestrator.storage.open import open_store

@@ -8,7 +8,7 @@ import numpy as np
 from orchestrator.charts.chart import Cells, Line
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.report.assemble import sections_of
 from orchestrator.report.load import load_runs
 from orchestrator.report.sections.lines import champion_path

@@ -27,8 +27,8 @@ from orchestrator.publish.publisher import Publisher
 from orchestrator.serving.app import App
 from orchestrator.serving.scorer import Scorer
 from orchestrator.serving.turns import PendingRequest, Turns, Work
-from orchestrator.sources.files import columns
-from orchestrator.sources.files.raw import RawFeature, RawMapping
+from orchestrator.sources.files.mapping import columns
+from orchestrator.sources.files.mapping.raw import RawFeature, RawMapping
 from orchestrator.sources.files.reading import Column
 from orchestrator.storage.local_store import LocalStore
 from support.configs import config

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from divergence.errors import InputError
-from orchestrator.sources.files import lines
+from orchestrator.sources.files.readers import lines
 from support.event_files import HEADER, SPEC, ads, all_events, csv_text, rows, source, write
 from trainer.features import FeatureSpec
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from divergence.errors import InputError
-from orchestrator.sources.files import decoder, lines, parquet_reader
+from orchestrator.sources.files import decoder
+from orchestrator.sources.files.readers import lines, parquet_reader
 from support.event_files import SPEC, ads, all_events, rows, source, write
 from trainer.features import FeatureSpec
 

@@ -9,8 +9,8 @@ import fsspec
 import pytest
 
 from divergence.errors import InputError
-from orchestrator.sources.files import parquet_process
-from orchestrator.sources.files.parquet_process import CHILD
+from orchestrator.sources.files.readers import parquet_process
+from orchestrator.sources.files.readers.parquet_process import CHILD
 from support.event_files import ads, all_events, csv_text, follow, rows, write
 
 

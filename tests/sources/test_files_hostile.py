@@ -11,10 +11,10 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from divergence.errors import InputError
-from orchestrator.sources.files import lines
 from orchestrator.sources.files.files import File, find_files
-from orchestrator.sources.files.jsonl_reader import MAX_DEPTH
-from orchestrator.sources.files.parquet_process import CHILD, IsolatedParquet
+from orchestrator.sources.files.readers import lines
+from orchestrator.sources.files.readers.jsonl_reader import MAX_DEPTH
+from orchestrator.sources.files.readers.parquet_process import CHILD, IsolatedParquet
 from orchestrator.sources.protocol import Source
 from support.event_files import SPEC, ads, all_events, csv_text, jsonl_text, rows, source, write
 from trainer.chunk import compile_chunk

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from orchestrator.sources.files import lines
+from orchestrator.sources.files.readers import lines
 from support.event_files import ads, all_events, source
 from support.event_files import rows as events
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from divergence.errors import InputError
 from orchestrator.sources.files.config import FilesConfig
-from orchestrator.sources.files.numbers import binned, numbers_of
+from orchestrator.sources.files.mapping.numbers import binned, numbers_of
 from orchestrator.sources.files.reading import Column
 from support.event_files import ads, rows, source, write
 from trainer.features import Feature, FeatureSpec

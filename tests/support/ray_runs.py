@@ -10,9 +10,9 @@ from pathlib import Path
 
 from orchestrator.config.schema import LineagesSelect, RunConfig
 from orchestrator.loop.run import Ended
-from orchestrator.pool.line_trainer import LineTrainer
+from orchestrator.pool.lines.ray_pool import RayLinePool
+from orchestrator.pool.lines.trainer_actor import LineTrainer
 from orchestrator.pool.messages import Task
-from orchestrator.pool.ray_line_pool import RayLinePool
 from orchestrator.pool.ray_pool import RayPool
 from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor

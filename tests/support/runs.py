@@ -9,7 +9,7 @@ from orchestrator.journal.journal import cycles_of, read_record
 from orchestrator.journal.record import CycleRecord, reproducible_part
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import Ended, run
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.pool.local_pool import LocalPool
 from orchestrator.pool.protocol import MakePool
 from orchestrator.storage.open import open_store

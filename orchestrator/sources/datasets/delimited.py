@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from divergence.errors import InputError
-from orchestrator.sources.files.csv_reader import CsvReader
 from orchestrator.sources.files.files import find_files
-from orchestrator.sources.files.numbers import numbers_of
+from orchestrator.sources.files.mapping.numbers import numbers_of
+from orchestrator.sources.files.readers.csv_reader import CsvReader
 from orchestrator.sources.files.reading import Csv
 
 CRITEO_INTEGERS = tuple(f"i{n}" for n in range(1, 14))

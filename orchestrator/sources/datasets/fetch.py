@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.datasets.catalog import DataSet
-from orchestrator.sources.files.columns import label, rule_column
+from orchestrator.sources.files.mapping.columns import label, rule_column
 
 GROUP_ROWS = 1 << 16
 PIP_LIMIT_S = 600

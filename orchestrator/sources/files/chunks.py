@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File, file_system, is_local, options_for
-from orchestrator.sources.files.label_hints import meant, no_clicks, wrong_label
-from orchestrator.sources.files.mapping import Mapped, check_rules
+from orchestrator.sources.files.mapping.features import Mapped, check_rules
+from orchestrator.sources.files.mapping.label_hints import meant, no_clicks, wrong_label
+from orchestrator.sources.files.mapping.times import UTC
 from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block
-from orchestrator.sources.files.times import UTC
 from orchestrator.sources.protocol import Events
 from orchestrator.storage.output import Output
 from trainer.events import check_events, column

@@ -8,22 +8,22 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from divergence.errors import InputError, one_line
-from orchestrator.sources.files.columns import plain
-from orchestrator.sources.files.csv_reader import CsvReader
 from orchestrator.sources.files.files import File, format_of
-from orchestrator.sources.files.jsonl_reader import JsonlReader
-from orchestrator.sources.files.label_hints import frequent
-from orchestrator.sources.files.mapping import (
+from orchestrator.sources.files.mapping.columns import plain
+from orchestrator.sources.files.mapping.features import (
     Mapped,
     columns_in_file,
     event_times,
     mapped,
     present_columns,
 )
-from orchestrator.sources.files.parquet_process import IsolatedParquet
+from orchestrator.sources.files.mapping.label_hints import frequent
+from orchestrator.sources.files.mapping.times import Times, ticks_of, zone_mix
+from orchestrator.sources.files.readers.csv_reader import CsvReader
+from orchestrator.sources.files.readers.jsonl_reader import JsonlReader
+from orchestrator.sources.files.readers.parquet_process import IsolatedParquet
 from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block, Reader, Rows
-from orchestrator.sources.files.times import Times, ticks_of, zone_mix
 from trainer.events import column
 from trainer.features import FeatureSpec
 

@@ -12,10 +12,15 @@ import pyarrow as pa
 from divergence import own_code
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.chunks import Chunks, Part
-from orchestrator.sources.files.columns import plain
 from orchestrator.sources.files.files import File, file_system
-from orchestrator.sources.files.label_hints import frequent
-from orchestrator.sources.files.mapping import Mapped, columns_in_file, mapped, present_columns
+from orchestrator.sources.files.mapping.columns import plain
+from orchestrator.sources.files.mapping.features import (
+    Mapped,
+    columns_in_file,
+    mapped,
+    present_columns,
+)
+from orchestrator.sources.files.mapping.label_hints import frequent
 from orchestrator.sources.files.rows import Block, Rows
 from orchestrator.sources.protocol import Events
 from orchestrator.sources.python.config import PythonConfig

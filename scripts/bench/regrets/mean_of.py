@@ -7,7 +7,7 @@ the product's own code, and the mean model is built from their models before eac
 from collections.abc import Iterator, Sequence
 
 from divergence.rules import Rule
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.pool.messages import LinesResult
 from orchestrator.search.lineages import ERRORS, MIN_CHUNKS, LineState, paired_gain
 from trainer.chunk import Chunk

@@ -20,7 +20,7 @@ from orchestrator.journal.models import model_config
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.loop.lines_arm import LinesArm
 from orchestrator.loop.prefetch import PreparedChunk
-from orchestrator.pool.local_line_pool import LocalLinePool
+from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.pool.local_pool import LocalPool
 from orchestrator.pool.protocol import Pool
 from orchestrator.search.sampler import cycle_rng, draw_quantiles

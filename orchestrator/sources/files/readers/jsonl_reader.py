@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.json
 
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import BOM, ENCODING, TextFile
-from orchestrator.sources.files.records import line_records
+from orchestrator.sources.files.readers.lines import BOM, ENCODING, TextFile
+from orchestrator.sources.files.readers.records import line_records
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 BROKEN, DEEP = "not a JSON object", "nested too deeply"

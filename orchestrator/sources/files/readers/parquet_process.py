@@ -27,9 +27,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from divergence.errors import InputError
 from orchestrator.sources.files.files import File, file_errors
-from orchestrator.sources.files.parquet_reader import ParquetReader
+from orchestrator.sources.files.readers.parquet_reader import ParquetReader
+from orchestrator.sources.files.readers.table_pipe import Message, receive, send
 from orchestrator.sources.files.rows import Block, Rows
-from orchestrator.sources.files.table_pipe import Message, receive, send
 
 OPEN_FILES = 4
 END_S = 1.0

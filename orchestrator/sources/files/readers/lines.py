@@ -5,7 +5,7 @@ from typing import IO
 
 from divergence.errors import InputError
 from orchestrator.sources.files.files import File, file_errors
-from orchestrator.sources.files.records import TextRows, line_records
+from orchestrator.sources.files.readers.records import TextRows, line_records
 from orchestrator.sources.files.rows import Block
 
 BLOCK_BYTES = 8 << 20

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from divergence.rules import Rule
-from orchestrator.pool.line_progress import LinesProgress
-from orchestrator.pool.line_trainer import LineTrainer
+from orchestrator.pool.lines.progress import LinesProgress
+from orchestrator.pool.lines.trainer_actor import LineTrainer
 from orchestrator.pool.messages import LinesResult
 from trainer.instance import Job
 

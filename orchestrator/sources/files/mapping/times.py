@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
-from orchestrator.sources.files.numbers import is_text, numbers_of
+from orchestrator.sources.files.mapping.numbers import is_text, numbers_of
 from orchestrator.sources.files.reading import Timestamp
 
 UTC = pa.timestamp("us", "UTC")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import ENCODING
+from orchestrator.sources.files.readers.lines import ENCODING
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 BLOCK_ROWS = 1 << 16

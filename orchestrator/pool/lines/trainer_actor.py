@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from divergence.rules import Rule
+from orchestrator.pool.lines.rebuild import rebuild
 from orchestrator.pool.messages import LineBatch, LineReply, LineSnapshot
-from orchestrator.pool.rebuild import rebuild
 from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job

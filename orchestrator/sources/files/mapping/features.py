@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
-from orchestrator.sources.files import columns
-from orchestrator.sources.files.columns import BuiltColumn
+from orchestrator.sources.files.mapping import columns
+from orchestrator.sources.files.mapping.columns import BuiltColumn
+from orchestrator.sources.files.mapping.times import Times, times_of
 from orchestrator.sources.files.reading import Column, Reading
 from orchestrator.sources.files.rows import Rows
-from orchestrator.sources.files.times import Times, times_of
 from trainer.events import column
 from trainer.features import FeatureSpec
 

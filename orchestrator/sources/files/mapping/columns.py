@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
-from orchestrator.sources.files.numbers import binned, is_text, numbers_of
+from orchestrator.sources.files.mapping.numbers import binned, is_text, numbers_of
 from orchestrator.sources.files.reading import CLICK_RULE, Column, as_number
 
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {

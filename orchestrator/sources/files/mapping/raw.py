@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import Field
 
-from orchestrator.sources.files.numbers import (
+from orchestrator.sources.files.mapping.numbers import (
     NUMBER,
     bin_names,
     binned,

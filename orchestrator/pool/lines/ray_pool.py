@@ -18,10 +18,10 @@ from ray.exceptions import RayError, RayTaskError
 from divergence.rules import Rule
 from orchestrator.pool.actor_pool import ANSWER_S, LATE_ROWS_S, ActorPool
 from orchestrator.pool.handle import ActorHandle, Call
-from orchestrator.pool.line_progress import LinesProgress
-from orchestrator.pool.line_trainer import LineTrainer
+from orchestrator.pool.lines.placement import place
+from orchestrator.pool.lines.progress import LinesProgress
+from orchestrator.pool.lines.trainer_actor import LineTrainer
 from orchestrator.pool.messages import LineBatch, LineReply, LineSnapshot, LinesResult
-from orchestrator.pool.placement import place
 from orchestrator.pool.retry import RetryPolicy, hang_limit_s
 from trainer.instance import Job
 

@@ -10,9 +10,9 @@ import pyarrow.csv
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.lines import BOM, ENCODING, MAX_LINE_BYTES, TextFile
+from orchestrator.sources.files.readers.lines import BOM, ENCODING, MAX_LINE_BYTES, TextFile
+from orchestrator.sources.files.readers.records import TextRows, csv_records
 from orchestrator.sources.files.reading import Csv
-from orchestrator.sources.files.records import TextRows, csv_records
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 csv.field_size_limit(MAX_LINE_BYTES)  # Arrow, which reads most lines, has no limit

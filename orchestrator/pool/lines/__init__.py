@@ -1,0 +1,1 @@
+"""Lines on Ray or in this process: every instance keeps its own model."""

@@ -1,0 +1,1 @@
+"""From the columns of a file to times, labels and the values of features."""
