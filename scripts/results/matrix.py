@@ -7,20 +7,14 @@ The streams are those of the regret benchmark. The same command resumes after a 
 one small table, `tables/matrix.csv`, from which `--page` makes the results page again.
 """
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import click
 import pandas as pd
 
-from scripts.bench.regrets.streams import DATA, Size, stream_names
-from scripts.results.readme import RESULTS, replace_block
-from scripts.results.reproduce import Seeds
-from scripts.results.trials import SELECTIONS, RuleTrial, read_result, row_of, run_trials
+from scripts.results.rule_table import COLUMNS, seeds_note, table_command
+from scripts.results.trials import SELECTIONS
 
-TABLE = Path(__file__).with_name("tables") / "matrix.csv"
 RULES: dict[str, dict[str, Any]] = {
     "l2": {"name": "l2"},
     "none": {"name": "none"},
@@ -32,61 +26,13 @@ RULES: dict[str, dict[str, Any]] = {
 }
 """Each with its defaults, which were chosen with equal effort. The lam of l2 is tuned with the step
 sizes, as a production system does."""
-REPORT = (1, 2, 3)
-QUICK = Size(cycles=32, events=3_000)
 MARGIN = 1e-3
 """How much worse than the best served log-loss a rule may serve, as a share of it."""
-COLUMNS = ("served_logloss", "gain", "retained", "useful", "compute_lost")
-
-
-@click.command()
-@click.option("--out", default="runs/matrix", show_default=True, type=click.Path(path_type=Path),
-              help="Folder of the results of single trials.")  # fmt: skip
-@click.option("--seeds", default="1-3", show_default=True, type=Seeds(), help="Such as 1-3 or 101.")
-@click.option("--data", default=DATA, type=click.Path(path_type=Path),
-              help="Folder of `holdfast data fetch movielens-100k`.")  # fmt: skip
-@click.option("--processes", default=os.cpu_count() or 1, show_default=True,
-              type=click.IntRange(min=1), help="Streams at the same time.")  # fmt: skip
-@click.option("--quick", is_flag=True, help="Short streams, to see that it works: only prints.")
-@click.option("--page", is_flag=True, help="Run nothing: write the page from the table.")
-def main(
-    out: Path,
-    seeds: tuple[int, ...],
-    data: Path,
-    processes: int,
-    quick: bool,
-    page: bool,
-) -> None:
-    """Measure every rule under both selections, and write the table; resumable."""
-    if not page:
-        trials = planned(stream_names(data), seeds, QUICK if quick else Size())
-        run_trials(trials, out, processes, data)
-        rows = pd.DataFrame([row_of(trial, read_result(trial, out)) for trial in trials])
-        if quick:
-            click.echo("\n".join(page_text(rows)))
-            return
-        rows.to_csv(TABLE, index=False, float_format="%.6g")
-    text = "\n".join(page_text(pd.read_csv(TABLE)))
-    click.echo(text)
-    replace_block(RESULTS, "matrix", text)
-
-
-def planned(streams: tuple[str, ...], seeds: tuple[int, ...], size: Size) -> list[RuleTrial]:
-    """All trials, stream by stream."""
-    return [
-        RuleTrial(stream, seed, select, name, rule, size)
-        for stream in streams
-        for seed in seeds
-        for select in SELECTIONS
-        for name, rule in RULES.items()
-    ]
 
 
 def page_text(rows: pd.DataFrame) -> Iterator[str]:
     """The generated block of the results page."""
-    seeds = sorted(set(rows["seed"]))
-    if tuple(seeds) != REPORT:
-        yield f"*From development seeds ({', '.join(map(str, seeds))}): not a result yet.*\n"
+    yield from seeds_note(rows)
     yield "Means over all streams and seeds, without the first quarter of the cycles:\n"
     yield "| selection | rule | served gain | retained | useful | compute lost |"
     yield "|---|---|---|---|---|---|"
@@ -152,6 +98,8 @@ def _selection(rows: pd.DataFrame) -> Iterator[str]:
         f"({moved.idxmin()}) to {100 * moved.max():+.1f} ({moved.idxmax()}) points."
     )
 
+
+main = table_command("matrix", RULES, page_text)
 
 if __name__ == "__main__":
     main()

@@ -9,6 +9,7 @@ from orchestrator.config.rules import kernel_rule
 from orchestrator.config.schema import ArmConfig
 from scripts.bench.regrets.streams import Size, open_stream
 from scripts.results import ablation, matrix
+from scripts.results.rule_table import planned
 from scripts.results.trials import SELECTIONS, RuleTrial, TrialResult, measure, row_of
 from trainer.setting import Setting
 
@@ -18,7 +19,7 @@ SIZE = Size(cycles=4, events=300)
 def made_up(**of_holdfast: float) -> pd.DataFrame:
     """A table in which all rules are alike but for `holdfast`."""
     rows = []
-    for trial in matrix.planned(("calm", "stormy"), (1, 2, 3), SIZE):
+    for trial in planned(matrix.RULES, ("calm", "stormy"), (1, 2, 3), SIZE):
         same = {"served_logloss": 0.1, "gain": 0.2, "retained": 1.0, "useful": 0.9}
         row = {"stream": trial.stream, "seed": trial.seed, "select": trial.select}
         own = of_holdfast if trial.name == "holdfast" else {}
@@ -27,7 +28,7 @@ def made_up(**of_holdfast: float) -> pd.DataFrame:
 
 
 def test_every_rule_meets_every_stream_with_both_selections() -> None:
-    trials = matrix.planned(("calm", "stormy"), (101,), SIZE)
+    trials = planned(matrix.RULES, ("calm", "stormy"), (101,), SIZE)
     assert len(trials) == 2 * len(SELECTIONS) * len(matrix.RULES)
     assert len({trial.path(Path("out")) for trial in trials}) == len(trials)
 
@@ -72,7 +73,8 @@ def test_the_ablation_has_every_combination_of_parts() -> None:
 def test_every_trial_has_a_sound_config() -> None:
     stream = open_stream("calm", 101, Size(cycles=1, events=100))
     names = ("calm",)
-    for trial in (*matrix.planned(names, (101,), SIZE), *ablation.planned(names, (101,), SIZE)):
+    rules = {**matrix.RULES, **dict(ablation.variants())}
+    for trial in planned(rules, names, (101,), SIZE):
         config = trial.config(stream)
         assert config.search.select.kind == trial.select
         assert config.arms[0].rule.name == trial.rule["name"]
