@@ -4,7 +4,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 status=0
-for name in kernel loop scale serve start sources readers regret; do
+for name in kernel loop scale serve start large sources readers regret; do
     script="scripts/bench/$name.py"
     [ -f "$script" ] || continue
     wanted=""

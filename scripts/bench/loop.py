@@ -254,7 +254,7 @@ def against_tune() -> list[Row]:
 # -- the model's size -----------------------------------------------------------------------------
 
 
-def grown(config: RunConfig, vectors: int, folder: str) -> None:
+def grown(config: RunConfig, vectors: int, folder: str, of_users: bool = False) -> None:
     """A run folder whose only arm has a champion with so many vectors, after cycle 0."""
     store = open_store(folder)
     start = prepare(store, config)
@@ -262,8 +262,9 @@ def grown(config: RunConfig, vectors: int, folder: str) -> None:
     (chunk, *_) = chunks_of(config)
     rows = line.gather(0, chunk)
     line.promote(0, chunk, rows, rows.tables)
-    side = line.model.ad
-    at = side.insert((len(line.model.config.spec.user), f"old-{i}") for i in range(vectors))
+    side = line.model.user if of_users else line.model.ad
+    feature = 0 if of_users else len(line.model.config.spec.user)
+    at = side.insert((feature, f"old-{i}") for i in range(vectors))
     side.rows[at, 0, :1] = 0.01
     side.touch(at, 0)
     record = CycleRecord(
@@ -272,7 +273,8 @@ def grown(config: RunConfig, vectors: int, folder: str) -> None:
         chunk=ChunkInfo("bench", len(chunk), 0, 0.0, {}), outcomes=(), winner=None, model=(),
         served_logloss=None, norms=None, caution=0, search=SearchState(), timings={},
     )  # fmt: skip
-    changes = Changes(line.model.cycle, np.zeros(0, np.int64), at)
+    none = np.zeros(0, np.int64)
+    changes = Changes(line.model.cycle, *((at, none) if of_users else (none, at)))
     with Committer(store, config.retention) as committer:
         committer.hand_over([PendingCommit(line, record, changes)])
 
