@@ -26,6 +26,8 @@ PACKAGES = (
     "serving",
     "offline",
     "report",
+    "track",
+    "notebook",
     "export",
     "ab",
     "live",
