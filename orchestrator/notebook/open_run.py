@@ -1,5 +1,6 @@
 """Runs opened in Python: what `holdfast report` computes, as objects."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Self
 
@@ -9,9 +10,9 @@ from divergence.errors import InputError
 from orchestrator.notebook.shown import AdviceBox, ReportFigure, ReportFigures, ReportPage
 from orchestrator.report.aborts import load_aborts
 from orchestrator.report.head import run_line
-from orchestrator.report.load import Loaded, load_runs
-from orchestrator.report.study import Study
-from orchestrator.report.write import Report, compute, page_of
+from orchestrator.report.load import Run, load_runs
+from orchestrator.report.study import Study, check_arms
+from orchestrator.report.write import Report, page_of, report_of
 from orchestrator.storage.open import open_store
 
 
@@ -37,11 +38,11 @@ class OpenRun:
             raise InputError("open_run: name at least one run: a folder or a URI")
         self._uris = tuple(map(str, runs))
         self._arms = baseline, challenger
-        self._loaded = self._read()
+        self._study = self._read()
 
     def refresh(self) -> Self:
         """Read the cycles that were committed since."""
-        self._loaded = self._read(self._loaded)
+        self._study = self._read(self._study.runs)
         self.__dict__.pop("_report", None)
         return self
 
@@ -88,23 +89,23 @@ class OpenRun:
     @property
     def faults(self) -> tuple[str, ...]:
         """A line for each record that cannot be read or is missing."""
-        return tuple(fault for run in self._loaded.runs for fault in run.faults)
+        return tuple(fault for run in self._study.runs for fault in run.faults)
 
     def __repr__(self) -> str:
-        return "\n".join([*map(run_line, self._loaded.runs), *self.faults])
-
-    @property
-    def _study(self) -> Study:
-        return self._report.study
+        return "\n".join([*map(run_line, self._study.runs), *self.faults])
 
     @cached_property
     def _report(self) -> Report:
-        runs = self._loaded.runs
-        aborts = [abort for run in runs for abort in load_aborts(open_store(run.uri), (run,))]
-        return compute(self._loaded, aborts, *self._arms)
+        runs = self._study.runs
+        return report_of(
+            self._study,
+            [abort for run in runs for abort in load_aborts(open_store(run.uri), [run])],
+        )
 
-    def _read(self, known: Loaded | None = None) -> Loaded:
-        loaded = load_runs(self._uris, known.runs if known else ())
+    def _read(self, known: Sequence[Run] = ()) -> Study:
+        loaded = load_runs(self._uris, known)
         if loaded.refused:
             raise InputError("\n".join(loaded.refused))
-        return loaded
+        study = Study(loaded.runs, *self._arms)
+        check_arms(study)
+        return study

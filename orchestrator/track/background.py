@@ -10,7 +10,7 @@ from divergence.errors import one_line
 from orchestrator.journal.record import CycleRecord
 from orchestrator.storage.background import BackgroundWork
 from orchestrator.track.event_log import EventLog
-from orchestrator.track.point import Point, point_of
+from orchestrator.track.tracked_cycle import TrackedCycle, tracked
 
 
 class BackgroundTracker(BackgroundWork):
@@ -21,12 +21,12 @@ class BackgroundTracker(BackgroundWork):
         super().__init__("track", say, "the last cycles may not be tracked")
         self._log = log
         self._lock = threading.Lock()
-        self._pending: list[Point] = []
+        self._pending: list[TrackedCycle] = []
         self._failing = False
 
     def offer(self, records: Iterable[CycleRecord]) -> None:
         """Log a committed cycle, after those of the journal that are still to be logged."""
-        points = list(map(point_of, records))
+        points = list(map(tracked, records))
         with self._lock:
             self._pending += points
         self._start(self._append)

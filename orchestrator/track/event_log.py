@@ -18,7 +18,7 @@ from orchestrator.journal.record import CorruptError
 from orchestrator.report.load import short_names
 from orchestrator.storage.output import Output
 from orchestrator.storage.store import Store
-from orchestrator.track.point import Point, parameters, point_of
+from orchestrator.track.tracked_cycle import TrackedCycle, parameters, tracked
 
 OWNER = "run.txt"
 """Names the run whose cycles a folder holds."""
@@ -35,7 +35,7 @@ class EventLog:
         self._files: dict[str, Path] = {}
         """The file of each arm that is appended to."""
 
-    def append(self, points: Sequence[Point]) -> None:
+    def append(self, points: Sequence[TrackedCycle]) -> None:
         """Write cycles of the arms, oldest first, after those of the journal that are missing.
 
         After an exception, append the same again, with all that followed.
@@ -52,7 +52,7 @@ class EventLog:
             if file is not None:
                 self._files[arm] = file
 
-    def _begin(self, arm: str, points: Sequence[Point]) -> Path | None:
+    def _begin(self, arm: str, points: Sequence[TrackedCycle]) -> Path | None:
         """A new file, with the cycles of the journal that no file holds; None: all are held."""
         folder = self._folder / arm
         files = sorted(folder.glob("events.out.tfevents.*"))
@@ -76,7 +76,9 @@ class EventLog:
                 f"{self._folder}: holds the cycles of {owner}: track to another folder"
             )
 
-    def _unlogged(self, arm: str, last: int, points: Sequence[Point]) -> Iterator[Point]:
+    def _unlogged(
+        self, arm: str, last: int, points: Sequence[TrackedCycle]
+    ) -> Iterator[TrackedCycle]:
         """The cycles of the journal from the last one that is held to those in hand.
 
         A run may have been tracked late, or killed before it had logged them.
@@ -85,11 +87,11 @@ class EventLog:
         for cycle in cycles_of(self._run, arm):
             if last < cycle < before:
                 try:
-                    yield point_of(read_record(self._run, arm, cycle))
+                    yield tracked(read_record(self._run, arm, cycle))
                 except CorruptError:
                     continue  # a run resumes without it, too
 
-    def _head(self, arm: str, first: Point) -> Iterator[Any]:
+    def _head(self, arm: str, first: TrackedCycle) -> Iterator[Any]:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
@@ -100,7 +102,7 @@ class EventLog:
         yield Event(wall_time=first.at, step=first.cycle, summary=given)
 
 
-def _event(point: Point) -> Any:
+def _event(point: TrackedCycle) -> Any:
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
 

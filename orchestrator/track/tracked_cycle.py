@@ -20,7 +20,7 @@ GROUPS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TrackedCycle:
     """A cycle of an arm. `at` is when it was committed, in Unix seconds."""
 
     arm: str
@@ -30,7 +30,7 @@ class Point:
     """By tag; without those that the cycle does not have."""
 
 
-def point_of(record: CycleRecord) -> Point:
+def tracked(record: CycleRecord) -> TrackedCycle:
     """What is logged of a record."""
     columns = cycle_values(record)
     served, constant = columns["served_logloss"], columns["constant_logloss"]
@@ -40,7 +40,7 @@ def point_of(record: CycleRecord) -> Point:
     tags |= {f"champion/{name}": name for name in columns if name.startswith("rule.")}
     values = {tag: columns.get(name) for tag, name in tags.items()}
     known = {tag: float(value) for tag, value in values.items() if value is not None}
-    return Point(record.arm, record.cycle, committed_at(record).timestamp(), known)
+    return TrackedCycle(record.arm, record.cycle, committed_at(record).timestamp(), known)
 
 
 def parameters(config: RunConfig, arm: str) -> dict[str, Any]:
