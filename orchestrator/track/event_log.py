@@ -66,10 +66,9 @@ class EventLog:
 
     def _check_owner(self) -> None:
         """InputError if the folder is that of another run; the first one writes its name."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         note = self._folder / OWNER
         if not note.exists():
-            note.write_text(f"{self._run.uri}\n", encoding="utf-8")
+            Output(str(self._folder)).put(OWNER, f"{self._run.uri}\n".encode())
         owner = note.read_text(encoding="utf-8").strip()
         if owner != self._run.uri:
             raise InputError(

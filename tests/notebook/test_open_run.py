@@ -1,6 +1,7 @@
 """Runs opened in Python: the report's own tables and figures."""
 
 import base64
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from orchestrator.journal.record import CycleRecord
 from orchestrator.notebook import ReportFigures, open_run
 from orchestrator.report import load
 from orchestrator.report.load import load_runs
-from orchestrator.report.write import compute
+from orchestrator.report.write import compute, page_of
 from orchestrator.storage.open import open_store
 from support.configs import simulated, small
 from support.made_up_runs import made_up_records, write_run
@@ -22,11 +23,11 @@ from support.runs import go_here, records
 from support.small_run import SmallRun
 
 
-@pytest.fixture
-def day(tmp_path: Path) -> Path:
-    given = simulated(instances=8)
-    write_run(open_store(str(tmp_path / "day")), given, made_up_records(given, 40))
-    return tmp_path / "day"
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, given = tmp_path_factory.mktemp("runs") / "day", simulated(instances=8)
+    write_run(open_store(str(folder)), given, made_up_records(given, 40))
+    return folder
 
 
 def test_tables_and_figures_are_those_of_the_report(day: Path) -> None:
@@ -43,6 +44,8 @@ def test_tables_and_figures_are_those_of_the_report(day: Path) -> None:
     assert run.advice.decisions == report.decisions
     assert f"<b>{report.decisions[0].headline}</b>" in run.advice._repr_html_()
     assert repr(run.advice).startswith(f"day: {report.decisions[0].headline}. ")
+    assert run.page.html == page_of(report)
+    assert unescape(run.page._repr_html_().split('"')[1]) == page_of(report)
 
 
 def test_a_table_is_the_user_s_own(day: Path) -> None:
