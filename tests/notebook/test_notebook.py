@@ -27,8 +27,8 @@ def test_the_example_runs_and_shows_what_it_says(
     (tmp_path / "configs").mkdir()
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "jupyter"))
-    mistake = nbformat.v4.new_code_cell('open_run("nowhere")', metadata={"tags": []})
-    mistake.metadata.tags.append("raises-exception")
+    mistake = nbformat.v4.new_code_cell('open_run("nowhere")')
+    mistake["metadata"]["tags"] = ["raises-exception"]
     book.cells.append(mistake)
     where = {"metadata": {"path": str(tmp_path / "configs")}}
     NotebookClient(book, timeout=200, resources=where).execute()
@@ -40,7 +40,7 @@ def test_the_example_runs_and_shows_what_it_says(
     assert "image/png" in kinds["plot"]
     assert shown["retained"][0]["data"]["image/svg+xml"].count("<svg") == 1
     assert '<div class="decision">' in shown["switch"][0]["data"]["text/html"]
-    assert (tmp_path / "configs" / "retained.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "runs" / "retained.pdf").read_bytes().startswith(b"%PDF")
     (error,) = shown[mistake["id"]]
     assert error["traceback"] == [
         f"InputError: {tmp_path}/configs/nowhere: not a run folder: it has no config.yaml"
