@@ -4,6 +4,7 @@ import base64
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,14 @@ import pytest
 
 from divergence.errors import InputError
 from orchestrator.charts.picture import svg
+from orchestrator.journal.journal import read_record
 from orchestrator.journal.record import CycleRecord
 from orchestrator.notebook import ReportFigures, open_run
 from orchestrator.report import load
 from orchestrator.report.load import load_runs
 from orchestrator.report.write import compute, page_of
 from orchestrator.storage.open import open_store
+from orchestrator.storage.store import Store
 from support.configs import simulated, small
 from support.made_up_runs import made_up_records, write_run
 from support.runs import go_here, records
@@ -31,7 +34,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tables_and_figures_are_those_of_the_report(day: Path) -> None:
-    run, report = open_run(str(day)), compute(load_runs([str(day)]))
+    run, report = open_run(day), compute(load_runs([str(day)]))
     pd.testing.assert_frame_equal(run.cycles, report.study.cycles)
     pd.testing.assert_frame_equal(run.instances, report.study.instances)
     charts = [chart for section in report.sections for chart in section.charts]
@@ -49,7 +52,7 @@ def test_tables_and_figures_are_those_of_the_report(day: Path) -> None:
 
 
 def test_a_table_is_the_user_s_own(day: Path) -> None:
-    run = open_run(str(day))
+    run = open_run(day)
     mine = run.cycles
     mine["retained_fraction"] = 0.0
     assert run.cycles["retained_fraction"].mean() > 0.5
@@ -60,7 +63,7 @@ def test_a_table_is_the_user_s_own(day: Path) -> None:
 )
 def test_a_figure_is_saved(day: Path, tmp_path: Path, kind: str, start: bytes) -> None:
     path = tmp_path / "new" / f"retained.{kind}"
-    open_run(str(day)).figure("retained").save(path)
+    open_run(day).figure("retained").save(path)
     assert path.read_bytes().startswith(start)
 
 
@@ -69,11 +72,11 @@ def test_a_run_under_way_is_read_again_but_no_record_twice(
 ) -> None:
     read: list[int] = []
 
-    def counted(store: object, arm: str, cycle: int) -> CycleRecord:
+    def counted(store: Store, arm: str, cycle: int) -> CycleRecord:
         read.append(cycle)
         return original(store, arm, cycle)
 
-    original = load.read_record
+    original = read_record
     monkeypatch.setattr(load, "read_record", counted)
     opened = open_run(run.store.uri)
     assert opened.cycles.empty
@@ -94,7 +97,7 @@ def test_lines_are_those_that_served_and_trained(tmp_path: Path) -> None:
     config = small(lines, hot, "cycles=14", "search.select.within.eta0=1000")
     go_here(config, tmp_path / "run")
     opened = open_run(str(tmp_path / "run"))
-    found = opened.lines.set_index(["arm", "cycle", "line"]).sort_index()
+    found: Any = opened.lines.set_index(["arm", "cycle", "line"]).sort_index()
     assert len(found) == 2 * 14 * 6
     copied = 0
     for arm in ("production", "entropic"):
@@ -128,7 +131,7 @@ def test_lines_are_those_that_served_and_trained(tmp_path: Path) -> None:
 
 
 def test_a_run_without_lines_has_an_empty_table(day: Path) -> None:
-    lines = open_run(str(day)).lines
+    lines = open_run(day).lines
     assert lines.empty
     assert lines["served_logloss"].dtype == np.float64
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Self
 
 import pandas as pd
@@ -16,7 +17,9 @@ from orchestrator.report.write import Report, page_of, report_of
 from orchestrator.storage.open import open_store
 
 
-def open_run(*runs: str, baseline: str | None = None, challenger: str | None = None) -> "OpenRun":
+def open_run(
+    *runs: str | Path, baseline: str | None = None, challenger: str | None = None
+) -> "OpenRun":
     """Open one or several runs, each a folder or URI such as s3://bucket/run.
 
     `baseline` and `challenger` are the arms to compare, as in `holdfast report`. InputError, one
@@ -32,7 +35,7 @@ class OpenRun:
     """
 
     def __init__(
-        self, runs: tuple[str, ...], baseline: str | None = None, challenger: str | None = None
+        self, runs: Sequence[str | Path], baseline: str | None, challenger: str | None
     ) -> None:
         if not runs:
             raise InputError("open_run: name at least one run: a folder or a URI")
@@ -97,10 +100,8 @@ class OpenRun:
     @cached_property
     def _report(self) -> Report:
         runs = self._study.runs
-        return report_of(
-            self._study,
-            [abort for run in runs for abort in load_aborts(open_store(run.uri), [run])],
-        )
+        aborts = [abort for run in runs for abort in load_aborts(open_store(run.uri), [run])]
+        return report_of(self._study, aborts)
 
     def _read(self, known: Sequence[Run] = ()) -> Study:
         loaded = load_runs(self._uris, known)
