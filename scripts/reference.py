@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from orchestrator.config import ranges, schema
 from orchestrator.config.rules import RULES
-from orchestrator.report.frames import CYCLES, INSTANCES
+from orchestrator.report.frames import CYCLES, INSTANCES, LINES
 from orchestrator.sources.registry import SOURCES
 
 PAGE = Path(__file__).parents[1] / "configs/REFERENCE.md"
@@ -41,6 +41,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("arms: ranges", schema.ArmRanges),
     ("retention", schema.Retention),
     ("publish", schema.PublishConfig),
+    ("track", schema.TrackConfig),
     ("A range {low, high}", ranges.Interval),
     ("A range {choice}", ranges.Choice),
     ("A bound {k}", ranges.Multiples),
@@ -72,7 +73,7 @@ COLUMNS = {
     "lam": "Strength of l2, if the rule has one.",
     "dual_step": "Step size of the dual variable mu, if the rule has one.",
     "logloss": "Progressive log-loss: each event is predicted before it is trained on.",
-    "served_logloss": "Log-loss, on this chunk before training, of the champion that was served.",
+    "served_logloss": "Log-loss on this chunk, before training, of the champion (or line) served.",
     "max_inf": "Largest |entry| of the champion.",
     "mean_top10_inf": "Mean of the ten largest |entries| of its vectors.",
     "max_msqr": "Largest mean square of its vectors.",
@@ -88,9 +89,16 @@ COLUMNS = {
     "diverged_value": "Its value.",
     "diverged_norm": "The vector's largest |entry| then.",
     "reason": "Why it ended, in words.",
+    "line": "The line, from 0.",
+    "parent": "The line that it is a copy of; empty: it was there from the start.",
+    "born": "The cycle after which it was copied.",
+    "champion": "Whether the line is the champion after this cycle.",
+    "replaced": "Whether a copy of another line takes its place after this cycle.",
+    "why": "Why it was replaced or, of the champion, why it is the champion.",
 }
 
 
+LINES_ARE = "A run with `select: lineages` has them [in Python](../orchestrator/notebook/README.md)"
 RULE_PARAMETERS = {
     "mu0": "The multiplier mu that a new vector starts with.",
     "mu_floor": "The smallest mu.",
@@ -120,8 +128,9 @@ def page() -> str:
     parts += [_section(title, model) for title, model in _inner_models()]
     parts += [_section(f"arms: rule, name: {name}", model) for name, model in RULES.items()]
     parts += [
-        _columns("cycles", "one row per run, arm and cycle", CYCLES),
-        _columns("instances", "one row per instance", INSTANCES),
+        _columns("cycles", f"{_files('cycles')}: one row per run, arm and cycle", CYCLES),
+        _columns("instances", f"{_files('instances')}: one row per instance", INSTANCES),
+        _columns("lines", f"{LINES_ARE}: one row per run, arm, cycle and line", LINES),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -181,10 +190,14 @@ def _sentence(name: str, field: FieldInfo) -> str:
     return COLUMNS.get(name) or RULE_PARAMETERS.get(name, "")
 
 
+def _files(name: str) -> str:
+    return f"`holdfast report` writes `{name}.parquet` and `{name}.csv`"
+
+
 def _columns(name: str, what: str, columns: tuple[str, ...]) -> str:
     rows = [f"| `{column}` | {_cell(COLUMNS[column])} |" for column in columns]
-    head = f"`holdfast report` writes `{name}.parquet` and `{name}.csv`: {what}."
-    return "\n".join([f"## Columns of {name}\n\n{head}\n", "| column | |", "|---|---|", *rows])
+    head = f"## Columns of {name}\n\n{what}.\n"
+    return "\n".join([head, "| column | |", "|---|---|", *rows])
 
 
 def _cell(text: str) -> str:

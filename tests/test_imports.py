@@ -26,6 +26,8 @@ PACKAGES = (
     "serving",
     "offline",
     "report",
+    "track",
+    "notebook",
     "export",
     "ab",
     "live",
@@ -126,6 +128,18 @@ def test_one_file_compiles(layer: str) -> None:
             if isinstance(node, ast.ImportFrom) and node.module == "numba":
                 users += [path.name for alias in node.names if alias.name in ("njit", "jit")]
     assert users == (["jit.py"] if layer == "divergence" else [])
+
+
+def test_optional_libraries_are_imported_where_they_are_used() -> None:
+    """Not at the top of a file: they may be missing, and are slow to load."""
+    users = [
+        path.relative_to(ROOT).as_posix()
+        for path in sources("orchestrator")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and any(name in ast.unparse(node) for name in ("tensorboard", "s3fs", "gcsfs", "IPython"))
+    ]
+    assert users == []
 
 
 def test_no_pickle_anywhere() -> None:

@@ -49,7 +49,8 @@ STYLE: dict[Any, Any] = {
     "svg.hashsalt": "holdfast",
     "path.simplify_threshold": 0.3,
 }
-SAVING: dict[str, dict[str, Any]] = {
+PictureKind = Literal["svg", "png", "pdf"]
+SAVING: dict[PictureKind, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None}},
     "pdf": {"metadata": {"CreationDate": None}},
     "png": {"dpi": 130},
@@ -71,13 +72,12 @@ class Layout:
 
 def svg(chart: Chart) -> bytes:
     """The chart as an SVG file: the same bytes for the same chart."""
-    columns = 1 if chart.wide else min(chart.columns, len(chart.panels))
-    width = 9.0 if columns > 1 or chart.wide else 5.5
-    return drawn(chart, "svg", Layout(columns, width))
+    return drawn(chart, "svg")
 
 
-def drawn(chart: Chart, kind: Literal["svg", "png", "pdf"], layout: Layout) -> bytes:
+def drawn(chart: Chart, kind: PictureKind, layout: Layout | None = None) -> bytes:
     """The chart as a file of this kind, its panels in rows from the upper left on."""
+    layout = layout or _usual_layout(chart)
     with matplotlib.rc_context(STYLE):
         figure, grid = _sheet(chart, layout)
         for axes, panel in zip(grid, chart.panels, strict=True):
@@ -89,6 +89,11 @@ def drawn(chart: Chart, kind: Literal["svg", "png", "pdf"], layout: Layout) -> b
         file = BytesIO()
         figure.savefig(file, format=kind, **SAVING[kind])
     return file.getvalue()
+
+
+def _usual_layout(chart: Chart) -> Layout:
+    columns = 1 if chart.wide else min(chart.columns, len(chart.panels))
+    return Layout(columns, width=9.0 if columns > 1 or chart.wide else 5.5)
 
 
 def _sheet(chart: Chart, layout: Layout) -> tuple[Figure, list[Axes]]:

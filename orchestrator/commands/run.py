@@ -25,6 +25,7 @@ from orchestrator.publish.background import BackgroundPublisher, open_publisher
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
+from orchestrator.validation.extras import require_library
 from orchestrator.validation.yaml import shown_assignment
 from orchestrator.watch.console import View, open_view
 from orchestrator.watch.logs import logging_to
@@ -67,6 +68,8 @@ def command(
     at once and loses what is not committed yet.
     """
     config = load_config(config_path, assignments)
+    if config.track is not None:
+        require_library("tensorboard", "track.tensorboard")
     folder = open_store(out or f"runs/{Path(config_path).stem}")
     if resume:
         require_run(folder)
@@ -80,6 +83,8 @@ def command(
         for message in start.messages:
             view.say(message)
         if config.cycles is not None and start.cycle >= config.cycles:
+            with _tracking(config, store, view):
+                pass  # the last cycles may not be logged yet
             view.say(_summary("complete", start.cycle, store))
             return
         cluster = Cluster(address, ship) if address else None
@@ -103,7 +108,7 @@ def _train(
     cluster: Cluster | None,
     verbose: bool,
 ) -> "Ended":
-    """Run on Ray, and show, measure and publish what is committed."""
+    """Run on Ray, and show, measure, publish and track what is committed."""
     view.step("connecting to Ray" if cluster else "starting Ray")
     if cluster is None:
         local_environment()
@@ -121,9 +126,10 @@ def _train(
         started_ray(cluster, actors, verbose) as size,
         _two_stage_stop(view) as stop,
         _publishing(config, store, start, view) as publish,
+        _tracking(config, store, view) as track,
     ):
         metrics = RunMetrics(store.uri, live=config.source.live)
-        listeners = [view.show, metrics.update, *publish]
+        listeners = [view.show, metrics.update, *publish, *track]
         kind = RayLinePool if isinstance(config.search.select, LineagesSelect) else RayPool
         make_pool = partial(kind, size=size, policy=policy)
         return run(config, store, start, listeners, make_pool, stop, view.step)
@@ -150,6 +156,20 @@ def _publishing(
     with BackgroundPublisher(open_publisher(config, config.publish, store), view.say) as publisher:
         publisher.offer(start.records.values())  # the run may have died before it published them
         yield [publisher.offer]
+
+
+@contextmanager
+def _tracking(config: RunConfig, store: Store, view: View) -> Iterator[list["Listener"]]:
+    """The listener that logs cycles for TensorBoard, where the config says so."""
+    if config.track is None:
+        yield []
+        return
+    from orchestrator.track.background import BackgroundTracker  # pandas is slow to load
+    from orchestrator.track.event_log import EventLog
+
+    with BackgroundTracker(EventLog(config.track, config, store), view.say) as tracker:
+        tracker.offer(())  # the run may have died before it logged its last cycles
+        yield [tracker.offer]
 
 
 def _summary(how: str, cycles: int, store: Store) -> str:

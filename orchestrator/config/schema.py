@@ -327,6 +327,20 @@ class PublishConfig(Strict):
     """How many versions are kept, including the newest."""
 
 
+def _is_local(path: str) -> str:
+    if "://" in path:
+        raise mistake("must be a folder of this machine: event files are appended to", path)
+    return path
+
+
+class TrackConfig(Strict):
+    """Where to log every committed cycle, for people and tools to follow."""
+
+    tensorboard: Annotated[Uri, AfterValidator(_is_local)]
+    """A folder of this machine for TensorBoard's event files: RUN/ARM in it. Needs the extra
+    `holdfast[tensorboard]`."""
+
+
 class StreamConfig(Strict):
     """Where the events come from, and which of their columns are features."""
 
@@ -357,6 +371,7 @@ class RunConfig(StreamConfig):
     """The number of trainer processes; auto: one per core."""
     retention: Retention = Retention()
     publish: PublishConfig | None = None
+    track: TrackConfig | None = None
 
     @field_validator("actors", mode="plain")
     @classmethod
@@ -388,10 +403,10 @@ def feature_spec(features: FeaturesConfig | None) -> FeatureSpec | None:
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of the config that determines the results of every cycle.
 
-    The number of cycles, processes, tries and kept models does not change what is learnt, nor does
-    the place of publishing. A deadline does, because it selects by the clock.
+    The number of cycles, processes, tries and kept models does not change what is learnt, nor do
+    the places of publishing and tracking. A deadline does, because it selects by the clock.
     """
-    without_effect = {"cycles", "actors", "tries", "patience_s", "retention", "publish"}
+    without_effect = {"cycles", "actors", "tries", "patience_s", "retention", "publish", "track"}
     found = config.model_dump(mode="json", exclude=without_effect)
     if found["search"]["select"] == ChampionSelect().model_dump():  # what older configs mean
         del found["search"]["select"]

@@ -91,7 +91,7 @@ def _has_records(store: Store) -> bool:
 def _check_same_config(store: Store, original: RunConfig, config: RunConfig) -> None:
     if config_hash(original) == config_hash(config):
         return
-    old, new = (dict(_leaves(identity(c), "")) for c in (original, config))
+    old, new = (dict(leaves(identity(c))) for c in (original, config))
     changed = [key for key in {**old, **new} if old.get(key) != new.get(key)]
     differences = "; ".join(_difference(key, old, new) for key in changed[:3])
     raise InputError(
@@ -104,10 +104,11 @@ def _difference(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str
     return f"{key} was {cut(repr(old.get(key)))}, is now {cut(repr(new.get(key)))}"
 
 
-def _leaves(data: Any, path: str) -> Iterator[tuple[str, Any]]:
+def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of nested mappings and lists, each with its dotted path."""
     if isinstance(data, dict | list) and data:
         items = data.items() if isinstance(data, dict) else enumerate(data)
         for key, value in items:
-            yield from _leaves(value, f"{path}.{key}" if path else str(key))
+            yield from leaves(value, f"{path}.{key}" if path else str(key))
     else:
         yield path, data

@@ -1,4 +1,4 @@
-"""Records as tables: one row per run, arm and cycle, and one row per instance."""
+"""Records as tables: one row per run, arm and cycle, one per instance, and one per line."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -8,12 +8,15 @@ import pandas as pd
 
 from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
 from orchestrator.report.load import Run
+from orchestrator.search.lineages import LineState
 from trainer.setting import PARAMETERS, Setting
 
 INTEGERS = ("seed", "cycle", "events", "clicks", "launched", "retained", "diverged", "failed",
             "late", "useful", "caution", "winner", "instance", "events_done", "tries",
-            "diverged_event")  # fmt: skip
-TEXT = ("run", "arm", "rule", "started", "status", "diverged_feature", "diverged_value", "reason")
+            "diverged_event", "line", "parent", "born")  # fmt: skip
+TEXT = ("run", "arm", "rule", "started", "status", "diverged_feature", "diverged_value", "reason",
+        "why")  # fmt: skip
+FLAGS = ("won", "champion", "replaced")
 
 CYCLES = ("run", "seed", "arm", "rule", "cycle", "started", "events", "clicks", "constant_logloss",
           "launched", "retained", "diverged", "failed", "late", "useful", "retained_fraction",
@@ -22,6 +25,8 @@ CYCLES = ("run", "seed", "arm", "rule", "cycle", "started", "events", "clicks", 
 INSTANCES = ("run", "arm", "cycle", "instance", *PARAMETERS, "status", "won", "logloss", "events",
              "events_done", "seconds", "tries", "diverged_event", "diverged_feature",
              "diverged_value", "diverged_norm", "reason")  # fmt: skip
+LINES = ("run", "arm", "cycle", "line", *PARAMETERS, "status", "logloss", "served_logloss",
+         "parent", "born", "champion", "replaced", "why")  # fmt: skip
 
 
 def cycles_frame(runs: Iterable[Run]) -> pd.DataFrame:
@@ -41,6 +46,18 @@ def instances_frame(runs: Iterable[Run]) -> pd.DataFrame:
     others = other_columns(runs)
     rows = (row for run, _, record in _records(runs) for row in _instance_rows(run, record, others))
     return _frame(rows, (*INSTANCES, *others))
+
+
+def lines_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """One row per line and cycle, as it served and trained in that cycle, in their order.
+
+    Empty for runs whose `search.select` is not lineages.
+    """
+    runs = tuple(runs)
+    others = other_columns(runs)
+    arms = ((run, records) for run in runs for records in run.records.values())
+    rows = (row for run, records in arms for row in _line_rows(run, records, others))
+    return _frame(rows, (*LINES, *others))
 
 
 def other_columns(runs: Iterable[Run]) -> tuple[str, ...]:
@@ -64,11 +81,15 @@ def _records(runs: Iterable[Run]) -> Iterator[tuple[Run, str, CycleRecord]]:
 def _cycle_row(
     run: Run, rule: str, record: CycleRecord, columns: tuple[str, ...]
 ) -> tuple[Any, ...]:
+    row = {"run": run.name, "rule": rule} | cycle_values(record)
+    return tuple(row.get(name) for name in columns)
+
+
+def cycle_values(record: CycleRecord) -> dict[str, Any]:
+    """The columns of a cycle that its record knows, by name; None where there is no value."""
     count, best, norms = count_outcomes(record), winning_outcome(record), record.norms
     decided = count.retained + count.diverged
     row = {
-        "run": run.name,
-        "rule": rule,
         "useful_fraction": count.useful / decided if decided else None,
         "logloss": best.logloss if best else None,
         "max_inf": norms.max_inf if norms else None,
@@ -83,7 +104,7 @@ def _cycle_row(
         row[name] = getattr(record, name)
     for name in ("events", "clicks", "constant_logloss"):
         row[name] = getattr(record.chunk, name)
-    return tuple(row.get(name) for name in columns)
+    return row
 
 
 def _instance_rows(
@@ -113,8 +134,41 @@ def _instance_rows(
         )
 
 
+def _line_rows(
+    run: Run, records: Iterable[CycleRecord], others: tuple[str, ...]
+) -> Iterator[tuple[Any, ...]]:
+    """A record holds the lines after its cycle: one that was replaced is in the record before."""
+    before: tuple[LineState, ...] = ()
+    for record in (one for one in records if one.lineages is not None and one.outcomes):
+        after = record.lineages
+        assert after is not None
+        lost = {one.line: one.reason for one in after.replaced}
+        for number, one in enumerate(record.outcomes[: len(after.served)]):
+            known = before if number in lost else after.state.lines
+            line = known[number] if number < len(known) else None
+            champion = number == after.state.champion
+            yield (
+                run.name,
+                record.arm,
+                record.cycle,
+                number,
+                *(getattr(one.setting, name) for name in PARAMETERS),
+                one.status.value,
+                one.logloss,
+                after.served[number],
+                line.parent if line else None,
+                line.born if line else None,
+                champion,
+                number in lost,
+                lost.get(number, after.why if champion else None),
+                *map(_others(one.setting).get, others),
+            )
+        before = after.state.lines
+
+
 def _frame(rows: Iterable[tuple[Any, ...]], columns: tuple[str, ...]) -> pd.DataFrame:
     """A frame whose types depend on the column names only, so that an empty run has them too."""
-    kinds = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(TEXT, "str") | {"won": "bool"}
+    kinds = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(TEXT, "str")
+    kinds |= dict.fromkeys(FLAGS, "bool")
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
     return frame.astype({name: kinds.get(name, "float64") for name in columns})

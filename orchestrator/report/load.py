@@ -49,13 +49,18 @@ class Loaded:
     refused: tuple[str, ...]
 
 
-def load_runs(uris: Sequence[str]) -> Loaded:
-    """Read every run; InputError with all reasons if none can be read."""
+def load_runs(uris: Sequence[str], known: Sequence[Run] = ()) -> Loaded:
+    """Read every run; InputError with all reasons if none can be read.
+
+    The records of `known` runs, read before, are kept.
+    """
     runs, refused = [], []
+    before = {run.uri: run for run in known}
     unique = list(dict.fromkeys(_absolute(uri) for uri in uris))
     for uri, name in zip(unique, short_names(unique), strict=True):
         try:
-            runs.append(load_run(open_store(uri), name))
+            store = open_store(uri)
+            runs.append(load_run(store, name, before.get(store.uri)))
         except InputError as error:
             refused.append(str(error))
     if not runs:

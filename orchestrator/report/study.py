@@ -9,7 +9,7 @@ import pandas as pd
 
 from divergence.errors import InputError
 from orchestrator.config.schema import ArmConfig, StartFrom
-from orchestrator.report.frames import cycles_frame, instances_frame
+from orchestrator.report.frames import cycles_frame, instances_frame, lines_frame
 from orchestrator.report.interval import Estimate, mean_interval
 from orchestrator.report.load import Run
 
@@ -88,6 +88,11 @@ class Study:
     def instances(self) -> pd.DataFrame:
         """One row per instance."""
         return instances_frame(self.runs)
+
+    @cached_property
+    def lines(self) -> pd.DataFrame:
+        """One row per line and cycle, where `search.select` is lineages."""
+        return lines_frame(self.runs)
 
     @cached_property
     def arms(self) -> tuple[str, ...]:

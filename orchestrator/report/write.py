@@ -42,8 +42,18 @@ def compute(
     """All sections, then `more`; `baseline` and `challenger` choose the compared arms."""
     study = Study(loaded.runs, baseline, challenger)
     check_arms(study)
+    return report_of(study, aborts, more, loaded.refused)
+
+
+def report_of(
+    study: Study,
+    aborts: Sequence[Abort] = (),
+    more: Sequence[Section] = (),
+    refused: tuple[str, ...] = (),
+) -> Report:
+    """All sections of a study, then `more`."""
     sections = (*sections_of(study, aborts), *more)
-    return Report(study, decisions(study), sections, loaded.refused)
+    return Report(study, decisions(study), sections, refused)
 
 
 def write(report: Report, output: Output) -> list[str]:

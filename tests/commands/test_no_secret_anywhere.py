@@ -13,6 +13,7 @@ from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import Ended, Ending, run
 from orchestrator.pool.local_pool import LocalPool
 from orchestrator.storage.local_store import LocalStore
+from orchestrator.track.tracked_cycle import parameters
 
 CANARY = "hunter2"
 Holdfast = Callable[..., tuple[int, str]]
@@ -76,6 +77,9 @@ def test_a_run_uses_storage_options_and_writes_none(config: Path, tmp_path: Path
     run(read, store, prepare(store, read), [], LocalPool)
     assert_clean(tmp_path / "run")
     assert "region: here" in (tmp_path / "run" / "config.yaml").read_text()
+    logged = parameters(read, "a")
+    assert logged["source.storage_options.region"] == "here"
+    assert CANARY not in str(logged)
     assert prepare(store, read).cycle == 3  # the same options, given again, resume it
 
 
@@ -89,7 +93,9 @@ URIS = [
 
 
 @pytest.mark.parametrize("uri", URIS)
-@pytest.mark.parametrize("key", ["source.path", "source.quarantine", "publish.to"])
+@pytest.mark.parametrize(
+    "key", ["source.path", "source.quarantine", "publish.to", "track.tensorboard"]
+)
 def test_a_uri_with_credentials_is_refused_before_anything_is_written(
     uri: str, key: str, config: Path, holdfast: Holdfast, tmp_path: Path
 ) -> None:

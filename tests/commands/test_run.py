@@ -16,6 +16,7 @@ from orchestrator.storage.open import open_store
 from scripts.lab.unsteady import unsteady
 from support.configs import SMALL, small
 from support.runs import bits, go_here, records
+from support.tensorboard_logs import written_steps
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ COMMAND = [sys.executable, "-c", "from orchestrator.cli import main; main()"]
 def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None:
     config, out = tmp_path / "run.yaml", tmp_path / "out"
     config.write_text(SMALL)
-    many = ["--set", "cycles=4000"]
+    many = ["--set", "cycles=4000", "--set", f"track.tensorboard={tmp_path / 'logs'}"]
     run = subprocess.Popen(
         [*COMMAND, "run", str(config), "--out", str(out), "--json", *many],
         stdout=subprocess.PIPE,
@@ -44,6 +45,7 @@ def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None
     assert "to resume: holdfast run" in told[-1]["message"]
     shown = [line["cycle"] for line in told if "cycle" in line]
     assert shown[-1] == len(records(out, "entropic")) - 1
+    assert written_steps(tmp_path / "logs" / "out" / "entropic") == sorted(set(shown))
     short = tmp_path / "short"
     cycles = f"cycles={shown[-1] + 1}"
     go_here(small(cycles), short)

@@ -1,6 +1,5 @@
 """Lines: who came from whom, what the champion's test has cost, and how settings move."""
 
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -87,13 +86,15 @@ def _champion(record: CycleRecord) -> int | None:
 
 def _finding(run: Run, arm: str, records: Sequence[CycleRecord]) -> Finding:
     changes = sum(_champion(a) != _champion(b) for a, b in pairwise(records))
-    reasons = Counter(one.reason.split()[0] for r in records for one in _state(r).replaced)
+    replaced = [one for r in records for one in _state(r).replaced]
+    lost = sum(one.reason.startswith("it ") for one in replaced)
     last = records[-1]
     kept = len(_never_replaced(last))
     text = (
         f"{arm}: {len(_state(last).state.lines)} lines, of which {kept} were never replaced. "
-        f"The champion changed {changes} times in {len(records)} cycles. {reasons['among']} lines "
-        f"were replaced because others served better, and {reasons['it']} because they were lost. "
+        f"The champion changed {changes} times in {len(records)} cycles. "
+        f"{len(replaced) - lost} lines were replaced because others served better, and {lost} "
+        f"because they were lost. "
         f"The champion is line {_champion(last)}: {_state(last).why}."
     )
     return Finding(text, None, run.name)

@@ -1,0 +1,1 @@
+"""Committed cycles as logs for TensorBoard, where the config says `track`."""
