@@ -185,7 +185,9 @@ def _hold_rows(rule: Rule, weight: Tensor, mu: Tensor, before: _Before) -> None:
     after = weight if before.rows is None else weight[before.rows]
     chosen = ((after != before.vectors) | (before.gradient != 0)).any(1).nonzero().squeeze(1)
     rows = chosen if before.rows is None else before.rows[chosen]
-    vectors = (one[chosen].to(mu.dtype) for one in (before.vectors, after, before.gradient))
-    held, risen = hold(rule, *vectors, mu[rows].double())
+    was, now, gradient = (
+        one[chosen].to(mu.dtype) for one in (before.vectors, after, before.gradient)
+    )
+    held, risen = hold(rule, was, now, gradient, mu[rows].double())
     weight[rows] = held.to(weight.dtype)
     mu[rows] = risen.to(mu.dtype)

@@ -31,12 +31,13 @@ def tables_of(modules: nn.Module | Iterable[nn.Module]) -> dict[str, Tensor]:
             raise InputError(
                 f"DualAscent takes an nn.Module or a list of them, but got {type(module).__name__}"
             )
-        for name, part in module.named_modules():
-            if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.weight.requires_grad:
-                if not any(part.weight is known for known in found.values()):
-                    found[".".join(filter(None, ["" if one else str(number), name])) or "table"] = (
-                        part.weight
-                    )
+        for inner, part in module.named_modules():
+            if not isinstance(part, nn.Embedding | nn.EmbeddingBag):
+                continue
+            known = any(part.weight is weight for weight in found.values())
+            if part.weight.requires_grad and not known:
+                outer = "" if one else str(number)
+                found[".".join(filter(None, (outer, inner))) or "table"] = part.weight
     if not found:
         raise InputError("DualAscent found no trainable nn.Embedding or nn.EmbeddingBag")
     return found

@@ -1,4 +1,4 @@
-"""`divergence.torch`: the numbers of the rules' oracles, beside any optimizer, touched rows only."""
+"""`divergence.torch`: the numbers of the rules' oracles, any optimizer, touched rows only."""
 
 import time
 import warnings
