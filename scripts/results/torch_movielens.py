@@ -111,8 +111,8 @@ def page_text(rows: pd.DataFrame) -> Iterator[str]:
     yield f"![The largest entry of two towers, and their test log-loss](../../{FIGURE})\n"
     yield (
         f"Best test log-loss of an epoch, mean over seeds {', '.join(map(str, seeds))}; a constant "
-        f"has {rows['constant'].mean():.3f}. *Diverged*: an entry reached {TAU:g} at this step, and "
-        "training stopped there.\n"
+        f"has {rows['constant'].mean():.3f}. *Diverged*: an entry reached {TAU:g} at this step, "
+        "and training stopped there.\n"
     )
     for optimizer in dict.fromkeys(rows["optimizer"]):
         here = rows[rows["optimizer"] == optimizer]
