@@ -65,15 +65,12 @@ class DualAscent:
 
     def attach(self, *optimizers: Optimizer) -> None:
         """Act after every step of these optimizers, which must hold all tables between them."""
-        held: set[str] = set()
-        for optimizer in optimizers:
-            params = {id(p) for group in optimizer.param_groups for p in group["params"]}
-            names = [name for name, weight in self._tables.items() if id(weight) in params]
-            held.update(names)
+        held = [self._names_in(optimizer) for optimizer in optimizers]
+        if missing := sorted(self._tables.keys() - {name for names in held for name in names}):
+            raise InputError(f"attach: no optimizer has the weight of table {missing[0]!r}")
+        for optimizer, names in zip(optimizers, held, strict=True):
             optimizer.register_step_pre_hook(partial(self._pre_hook, names))
             optimizer.register_step_post_hook(partial(self._post_hook, names))
-        if missing := sorted(self._tables.keys() - held):
-            raise InputError(f"attach: no optimizer has the weight of table {missing[0]!r}")
 
     def before_step(self, names: Iterable[str] | None = None) -> None:
         """Remember the rows that the next step can move. `attach` calls it for you."""
@@ -122,6 +119,10 @@ class DualAscent:
                 )
         for name, mu in self._mu.items():
             mu.copy_(given[name])
+
+    def _names_in(self, optimizer: Optimizer) -> list[str]:
+        params = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        return [name for name, weight in self._tables.items() if id(weight) in params]
 
     def _pre_hook(
         self, names: list[str], optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -62,7 +62,9 @@ def test_features_are_rows_of_their_tables(data: Path) -> None:
 
 def test_what_diverges_alone_is_held(data: Path) -> None:
     ratings = read_ratings(data)
-    free, held = (train(ratings, TowerTrial("Adagrad", 30.0, rule, 101)) for rule in ("none", "holdfast"))
+    free, held = (
+        train(ratings, TowerTrial("Adagrad", 30.0, rule, 101)) for rule in ("none", "holdfast")
+    )
     assert free.diverged_at is not None
     assert free.largest[-1] >= TAU
     assert held.diverged_at is None
