@@ -84,7 +84,7 @@ def measured(
                 curves += [
                     {"optimizer": optimizer, "rule": rule, "step": n, "largest": largest}
                     for n, largest in enumerate(result.largest, 1)
-                    if n <= EVERY or n % EVERY == 0
+                    if n <= EVERY or n % EVERY == 0 or n == result.diverged_at
                 ]
     return pd.DataFrame(rows), pd.DataFrame(curves)
 
@@ -137,7 +137,10 @@ def chart(rows: pd.DataFrame, curves: pd.DataFrame) -> Chart:
     """Above, how the largest entry grows at the hottest setting; below, log-loss by step size."""
     above = tuple(_growth(name, curves[curves["optimizer"] == name]) for name in STEP_SIZES)
     below = tuple(_losses(name, rows[rows["optimizer"] == name]) for name in STEP_SIZES)
-    caption = "Two towers on MovieLens 100K. A line that ends has diverged."
+    caption = (
+        "Two towers on MovieLens 100K. A line that ends has diverged. "
+        "Dashed: tau above, the log-loss of a constant below."
+    )
     return Chart("torch-movielens", caption, caption, above + below, wide=False)
 
 

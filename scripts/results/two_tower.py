@@ -56,22 +56,28 @@ class TowerResult:
 
 
 class TwoTower(nn.Module):  # type: ignore[misc]  # PyTorch is not typed here
-    """logit = <user, item> + both biases; a tower sums the rows of its features."""
+    """logit = <user, item> + both biases; a tower sums the rows of its features.
 
-    def __init__(self, ratings: Ratings, sparse: bool, max_norm: float | None = None):
+    `clipped`: with the max_norm of nn.EmbeddingBag, at the length of a row at its bound.
+    """
+
+    def __init__(self, ratings: Ratings, sparse: bool, clipped: bool = False):
         super().__init__()
-        self.user = nn.EmbeddingBag(
-            ratings.users, WIDTH, mode="sum", sparse=sparse, max_norm=max_norm
-        )
-        self.item = nn.EmbeddingBag(
-            ratings.items, WIDTH, mode="sum", sparse=sparse, max_norm=max_norm, padding_idx=0
-        )
-        self.user_bias = nn.EmbeddingBag(ratings.users, 1, mode="sum", sparse=sparse)
-        self.item_bias = nn.EmbeddingBag(ratings.items, 1, mode="sum", sparse=sparse, padding_idx=0)
-        for table in (self.user, self.item):
-            nn.init.normal_(table.weight, std=0.15)
-        for table in (self.user_bias, self.item_bias):
-            nn.init.zeros_(table.weight)
+
+        def table(rows: int, width: int, **options: int) -> nn.EmbeddingBag:
+            longest = (K * rho0(width) * width) ** 0.5 if clipped else None
+            return nn.EmbeddingBag(
+                rows, width, mode="sum", sparse=sparse, max_norm=longest, **options
+            )
+
+        self.user = table(ratings.users, WIDTH)
+        self.item = table(ratings.items, WIDTH, padding_idx=0)
+        self.user_bias = table(ratings.users, 1)
+        self.item_bias = table(ratings.items, 1, padding_idx=0)
+        for vectors in (self.user, self.item):
+            nn.init.normal_(vectors.weight, std=0.15)
+        for biases in (self.user_bias, self.item_bias):
+            nn.init.zeros_(biases.weight)
 
     def forward(self, user: Tensor, item: Tensor) -> Tensor:
         """The logits of some events."""
@@ -142,8 +148,7 @@ def _made(
     ratings: Ratings, trial: TowerTrial, constants: dict[str, float]
 ) -> tuple[TwoTower, torch.optim.Optimizer]:
     """The model and its optimizer, with the rule attached: the lines that a user adds."""
-    max_norm = (K * rho0(WIDTH) * WIDTH) ** 0.5 if trial.rule == "max_norm" else None
-    model = TwoTower(ratings, sparse=trial.optimizer != "Adam", max_norm=max_norm)
+    model = TwoTower(ratings, trial.optimizer != "Adam", clipped=trial.rule == "max_norm")
     optimizer = getattr(torch.optim, trial.optimizer)(model.parameters(), lr=trial.step_size)
     if trial.rule not in ("none", "max_norm"):
         bounds = DualAscent(model, rule=trial.rule, k=K, **constants)
