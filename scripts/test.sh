@@ -5,11 +5,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
+torch=
 if [[ "$*" != *"not slow"* ]]; then
+    scripts/setup.sh --torch & torch=$!  # beside what needs one core or the network
     scripts/lab/browser.sh
 fi
 .venv/bin/ruff format --check .
 .venv/bin/ruff check .
+if [[ -n "$torch" ]]; then
+    wait "$torch"
+fi
 nice .venv/bin/mypy & types=$!  # beside the tests, which often wait
 tests=0
 # In the order of tests/conftest.py: the longest files start first.

@@ -1,6 +1,7 @@
 """What all tests share: settings of Ray, which it reads when first imported, and fixtures."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files, which workers take one by one."""
     places = {Path(__file__).parent / file: place for place, file in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The quick lane needs no PyTorch. In the full lane its tests fail where it is missing."""
+    quick = "not slow" in (config.option.markexpr or "")
+    ignored = quick and collection_path.name.startswith("test_torch") and not find_spec("torch")
+    return True if ignored else None
 
 
 @pytest.fixture(autouse=True)

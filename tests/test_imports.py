@@ -115,8 +115,24 @@ def test_few_files_of_the_orchestrator_import_ray() -> None:
 def test_divergence_is_of_use_without_the_rest() -> None:
     """numpy and numba (with its llvmlite) beside the standard library, and the bounds' names."""
     allowed = {"divergence", "numpy", "numba", "llvmlite", "annotated_types"}
-    foreign = {name for path in sources("divergence") for name in imported(path)}
+    files = [path for path in sources("divergence") if "torch" not in path.parts[-2:-1]]
+    foreign = {name for path in files for name in imported(path)}
     assert foreign - allowed - sys.stdlib_module_names == set()
+    assert [path for path in files if "divergence.torch" in ".".join(modules(path))] == []
+
+
+def test_divergence_torch_adds_pytorch_alone() -> None:
+    files = sorted((ROOT / "divergence" / "torch").glob("*.py"))
+    foreign = {name for path in files for name in imported(path)}
+    assert foreign - sys.stdlib_module_names == {"divergence", "torch"}
+
+
+def test_without_pytorch_one_line_says_what_to_install() -> None:
+    code = "import sys; sys.modules['torch'] = None\nimport divergence.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: divergence.torch needs PyTorch: pip install 'holdfast[torch]'"
+    )
 
 
 @pytest.mark.parametrize("layer", ["divergence", "trainer"])
