@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from divergence.detector import norms
 from divergence.lanemath import CONSTANTS
 from divergence.rules import Rule
 from trainer.chunk import Chunk
@@ -52,8 +51,8 @@ class Steps:
         users, ads = self.vectors
         found = np.empty(len(rows), np.float32)
         is_user = rows < len(users)
-        found[is_user] = norms(users[rows[is_user]]).inf
-        found[~is_user] = norms(ads[rows[~is_user] - len(users)]).inf
+        found[is_user] = np.abs(users[rows[is_user]]).max(axis=1)
+        found[~is_user] = np.abs(ads[rows[~is_user] - len(users)]).max(axis=1)
         return found
 
 

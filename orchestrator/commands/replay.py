@@ -61,13 +61,12 @@ def _story(
     from orchestrator.offline.story_of import read_story  # loads the kernels
     from orchestrator.offline.story_view import sentences
     from orchestrator.report.story_page import write_story
+    from orchestrator.validation.errors import printable
 
     story = read_story(store, *which)
+    path = None if as_json and out is None else write_story(story, out)
     if as_json:
         click.echo(dump_story(story))
-    else:
-        for line in sentences(story):
-            click.echo(line)
-    if out is not None or not as_json:
-        path = write_story(story, out)
-        click.echo(f"story: {path}", err=as_json)
+        return
+    for line in (*sentences(story), f"story: {path}"):
+        click.echo(printable(line))

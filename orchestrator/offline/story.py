@@ -9,6 +9,9 @@ from pydantic import TypeAdapter
 
 from divergence.errors import InputError
 
+DUAL_ASCENT, BOUNDED = "entropic", "holdfast"
+"""The twin's rule; the second for instances that have the first themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoryVector:
@@ -51,8 +54,9 @@ class Story:
     """How growth spread in one instance, up to its end.
 
     `vectors` are in the order in which they grew: all `grown` ones, or those that lead to the end
-    and the first of the others. `end` is the number of the vector that reached tau, `end_norm` what
-    it reached; both are None if none did. Of the `grown` vectors, `beside` have sources.
+    and the first of the others. `lost` says why the instance diverged; it is empty if it did not.
+    `end` is the number of the vector that reached tau (None: the bias), `end_norm` what it reached.
+    Of the `grown` vectors, `beside` have sources.
     """
 
     arm: str
@@ -63,6 +67,7 @@ class Story:
     level: float
     chunk_events: int
     events_done: int
+    lost: str
     end: int | None
     end_norm: float | None
     grown: int

@@ -14,7 +14,7 @@ from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, RunConfig
 from orchestrator.config.space import space_of
 from orchestrator.offline.replay import History, Retrained, retrained, vectors_at_end
-from orchestrator.offline.story import Story, StoryTwin, StoryVector
+from orchestrator.offline.story import BOUNDED, DUAL_ASCENT, Story, StoryTwin, StoryVector
 from orchestrator.storage.store import Store
 from trainer.chunk import Chunk
 from trainer.contagion import Contagion, Growth, company, contagion, norms_after
@@ -30,7 +30,7 @@ FRAMES = 60
 they are to the end, and after every event with a growth."""
 LEAD = 0.1
 """The first frame is this much of the story before the first growth."""
-DIGITS = 4
+DECIMALS = 3
 
 
 def read_story(store: Store, arm_name: str | None, cycle: int, instance: int) -> Story:
@@ -75,6 +75,7 @@ def story_of(history: History, found: Retrained) -> Story | None:
         chunk_events=len(chunk),
         events_done=done,
         end=None if end is None else numbers[end],
+        lost=outcome.reason,
         end_norm=_finite(outcome.divergence.norm) if outcome.divergence else None,
         grown=len(spread.growths),
         beside=sum(1 for growth in spread.growths if growth.sources),
@@ -144,7 +145,7 @@ def twin_arm(config: RunConfig, arm: ArmConfig) -> ArmConfig:
 
     The twin of dual ascent itself has the rule `holdfast`, which also bounds its steps.
     """
-    name = "holdfast" if arm.rule.name == "entropic" else "entropic"
+    name = BOUNDED if arm.rule.name == DUAL_ASCENT else DUAL_ASCENT
     default = ArmConfig.model_validate({"name": "twin", "rule": name})
     return next((other for other in config.arms if other.rule.name == name), default)
 
@@ -171,9 +172,8 @@ def _name(job: Job, chunk: Chunk, vector: int) -> tuple[str, str]:
 
 
 def _short(norms: NDArray[np.float32]) -> tuple[float | None, ...]:
-    return tuple(
-        float(f"{norm:.{DIGITS}g}") if np.isfinite(norm) else None for norm in norms.tolist()
-    )
+    short = np.round(norms.astype(float), DECIMALS).tolist()
+    return tuple(norm if abs(norm) < np.inf else None for norm in short)
 
 
 def _finite(value: float) -> float | None:

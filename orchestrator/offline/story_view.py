@@ -60,7 +60,7 @@ def _middle(story: Story) -> str:
 
 
 def _ending(story: Story) -> str:
-    if story.end is None and story.end_norm is None and story.events_done == story.chunk_events:
+    if not story.lost:
         return f"It did not diverge: it trained on all {story.events_done:,} events."
     name = "the bias" if story.end is None else story.vectors[story.end].name
     norm = "a number that is not finite" if story.end_norm is None else f"{story.end_norm:.3g}"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from divergence.errors import InputError, one_line
-from orchestrator.offline.story import Story, load_story
+from orchestrator.offline.story import DUAL_ASCENT, Story, load_story
 from orchestrator.report.load import Run
 from orchestrator.storage.store import Store, read
 from trainer.outcome import Status
@@ -129,13 +129,14 @@ def load_aborts(store: Store, runs: Sequence[Run]) -> list[Abort]:
 
 
 def longest_stories(aborts: Sequence[Abort]) -> dict[str, Story]:
-    """Of each run, by its name, the story of the instance that trained longest."""
-    found: dict[str, Story] = {}
-    for abort in aborts:
-        story, known = abort.story, found.get(abort.run)
-        if story is not None and (known is None or story.events_done > known.events_done):
-            found[abort.run] = story
-    return found
+    """Of each run, by its name, the story of the instance that trained longest.
+
+    Instances of dual ascent itself come last: they are shown where there is no other.
+    """
+    told = [(abort.run, abort.story) for abort in aborts if abort.story is not None]
+    told.sort(key=lambda one: (one[1].rule != DUAL_ASCENT, one[1].events_done))
+    best = dict(told)
+    return {abort.run: best[abort.run] for abort in aborts if abort.run in best}
 
 
 def _vectors(store: Store, path: str) -> pd.DataFrame:

@@ -201,7 +201,7 @@ def _story(number: int, story: Story) -> str:
         '<div class="panels aside"></div>'
         f"<figcaption>{escape(definitions(story))} Each dot is a vector, at the event at which it "
         "grew; its size is its norm at the moment. The ring marks the one that reached τ. The axis "
-        "is logarithmic. The twin has the same vectors at the same places."
+        "is stretched towards the end. The twin has the same vectors at the same places."
         f"{left_out}</figcaption></figure>"
     )
 

@@ -1,5 +1,6 @@
 """A page with one story alone."""
 
+from divergence.errors import InputError
 from orchestrator.offline.story import Story
 from orchestrator.offline.story_view import title
 from orchestrator.report.page import Frame, page
@@ -18,5 +19,7 @@ def write_story(story: Story, path: str | None = None) -> str:
     """Write the page to a local path or URI, replacing it; return where it is."""
     name = f"story-{story.arm}-cycle-{story.cycle}-instance-{story.instance}.html"
     folder, slash, file = (path or name).rpartition("/")
+    if not file:
+        raise InputError(f"--out {path}: must be a file, not a folder")
     Output(folder + slash or ".").put(file, story_page(story).encode())
     return path or name

@@ -40,9 +40,9 @@ def story_section(stories: Mapping[str, Story]) -> Section | None:
         "interval; it is open with fewer than 12 such events. The instance was trained again, "
         "with identical bits. Its twin has the same start, events, eta0, alpha and beta. The "
         "twin's rule is entropic (holdfast if the instance's own is entropic), with the constants "
-        "of this run's arm or the defaults. The report shows the retrained instance of each run "
-        "that trained longest. `holdfast replay RUN --cycle N --instance I --story` shows any "
-        "other.",
+        "of this run's arm or the defaults. The report shows, of each run, the retrained instance "
+        "that trained longest, of an arm without dual ascent if there is one. `holdfast replay "
+        "RUN --cycle N --instance I --story` shows any other.",
         stories=tuple(stories.values()),
     )
 
