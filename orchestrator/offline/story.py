@@ -100,10 +100,10 @@ def load_story(data: bytes, name: str) -> Story:
 
 def _check(story: Story) -> None:
     """Raise ValueError where a number points to nothing, or to a vector that grew later."""
-    ends = [] if story.end is None else [story.end]
+    known = story.end is None or 0 <= story.end < len(story.vectors)
     before = all(0 <= n < i for i, v in enumerate(story.vectors) for n in v.sources)
     lengths = {len(norms) for v in story.vectors for norms in (v.norms, v.twin_norms)}
-    if not before or lengths != {len(story.frames)} or ends > [len(story.vectors) - 1]:
+    if not (known and before and story.frames and lengths == {len(story.frames)}):
         raise ValueError("numbers that point to nothing")
 
 
