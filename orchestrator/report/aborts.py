@@ -47,8 +47,7 @@ class AbortId:
 class Abort:
     """An aborted instance; `vectors` has the columns feature, value, norm (inf) and updates.
 
-    `story` is None where it diverged without a vector that grew, or was retrained by an earlier
-    version.
+    `story` is that of one instance of each run; it is None for the others.
     """
 
     run: str
@@ -128,13 +127,18 @@ def load_aborts(store: Store, runs: Sequence[Run]) -> list[Abort]:
     return found
 
 
-def longest_stories(aborts: Sequence[Abort]) -> dict[str, Story]:
-    """Of each run, by its name, the story of the instance that trained longest.
+def story_rank(rule: str, events_done: int) -> tuple[bool, int]:
+    """The story of a run is that of the highest rank: the instance that trained longest.
 
-    Instances of dual ascent itself come last: they are shown where there is no other.
+    Instances of dual ascent itself are told only where there is no other.
     """
+    return rule != DUAL_ASCENT, events_done
+
+
+def best_stories(aborts: Sequence[Abort]) -> dict[str, Story]:
+    """The story of each run, by the run's name."""
     told = [(abort.run, abort.story) for abort in aborts if abort.story is not None]
-    told.sort(key=lambda one: (one[1].rule != DUAL_ASCENT, one[1].events_done))
+    told.sort(key=lambda one: story_rank(one[1].rule, one[1].events_done))
     best = dict(told)
     return {abort.run: best[abort.run] for abort in aborts if abort.run in best}
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from orchestrator.report.aborts import Abort, longest_stories
+from orchestrator.report.aborts import Abort, best_stories
 from orchestrator.report.section import Section
 from orchestrator.report.sections.abort_vectors import abort_vectors
 from orchestrator.report.sections.bound import bound
@@ -42,7 +42,7 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
         lift(searching),
         entropic_vs_euclidean(searching),
         abort_vectors(aborts),
-        story_section(longest_stories(aborts)),
+        story_section(best_stories(aborts)),
         bound(searching),
         rules(searching),
         regime(searching),

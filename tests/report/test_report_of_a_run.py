@@ -31,8 +31,10 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
     kept = sorted((where / "aborts" / "run").glob("*.parquet"))
     assert len(kept) == 2
     assert "The story of a divergence" in told
-    stories = [file.with_suffix(".story.json") for file in kept]
-    assert sorted((where / "aborts" / "run").iterdir()) == sorted(kept + stories)
+    [story] = (where / "aborts" / "run").glob(
+        "*.story.json"
+    )  # of production: it has no dual ascent
+    assert story.name.startswith("production-cycle-")
     for file in kept:
         which = parse_filename(file.name)
         assert which is not None
@@ -45,7 +47,7 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
     assert "The story of a divergence" in report(where)  # they are kept
     lost = [
         (r.arm, r.cycle, o.instance)
-        for arm in ("l2", "entropic")
+        for arm in ("production", "entropic")
         for r in records(where, arm)
         for o in r.outcomes
         if o.status is Status.DIVERGED
