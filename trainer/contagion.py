@@ -125,12 +125,14 @@ def company(chunk: Chunk, growths: tuple[Growth, ...], events: int) -> tuple[Com
 def norms_after(
     steps: Steps, vectors: NDArray[np.int64], events: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """float32 [events, vectors]: norms after these ascending events; NaN once it has diverged."""
-    found = np.full((len(events), len(vectors)), np.nan, np.float32)
+    """float32 [events, vectors]: norms after these ascending events.
+
+    An instance that diverges stays as it was then.
+    """
+    found = np.empty((len(events), len(vectors)), np.float32)
     for i, event in enumerate(events.tolist()):
         stopped = steps.until(event + 1)
-        if stopped < 0 or stopped == event:
-            found[i] = steps.norms(vectors)
+        found[i:] = steps.norms(vectors)
         if stopped >= 0:
             break
     return found
