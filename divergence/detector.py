@@ -5,6 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+LARGE = 1 / 3
+"""As a share of tau: from this largest |entry| on, a vector counts as exceptionally large."""
+
 
 class Norms(NamedTuple):
     """The largest |entry| and the mean square of each vector. NaN where an entry is NaN."""

@@ -9,12 +9,11 @@ from divergence.detector import norms
 from divergence.lanemath import CONSTANTS
 from divergence.rules import Rule
 from trainer.chunk import Chunk, Keys
-from trainer.instance import Buffers, Job, train
-from trainer.kernel import EventRows, Rates, Tables, total_loss, train_block
-from trainer.model import vectors_of
+from trainer.instance import Job, train
+from trainer.kernel import EventRows, Tables, total_loss
 from trainer.outcome import Outcome
 from trainer.setting import Setting
-from trainer.static_shape import StaticShape
+from trainer.steps import Steps
 
 LEVELS = (0.125, 0.25, 0.5, 0.75, 1.0)
 """Fractions of tau: a `Crossing` is recorded when a vector's largest |entry| reaches one."""
@@ -78,29 +77,23 @@ def trace(
 ) -> Trajectory:
     """Train once as `train` does, for the outcome, and once event by event, for the rest."""
     outcome = train(job, chunk, start, setting, rule).outcome
-    buffers = Buffers()
-    tables, margin = buffers.copy_of(start), buffers.margins(len(chunk))
-    margin[:] = -1e30
+    steps = Steps(job, chunk, start, setting, rule)
     names = [feature.name for feature in job.spec.features]
     sides = [
         _Side(names, chunk.user_keys, chunk.users, job.tau),
         _Side(names, chunk.ad_keys, chunk.ads, job.tau),
     ]
-    vectors = vectors_of(tables, job.shape)
-    for side, table in zip(sides, vectors, strict=True):
+    for side, table in zip(sides, steps.vectors, strict=True):
         side.record(-1, np.arange(len(table), dtype=np.int32), table)
-    shape = StaticShape(job.shape)
-    rates = Rates(setting.eta0, setting.alpha, setting.beta, job.tau, job.reference)
     every = max(len(chunk) // points, 1)
     curve = [Point(0, _largest(sides), float("nan"))]
     for i in range(outcome.events_done):
-        train_block(chunk.click, chunk.users, chunk.ads, tables, shape, rates, rule, i, i + 1,
-                    margin, CONSTANTS)  # fmt: skip
-        for side, table in zip(sides, vectors, strict=True):
+        steps.until(i + 1)
+        for side, table in zip(sides, steps.vectors, strict=True):
             rows = side.slots.row[side.slots.start[i] : side.slots.start[i + 1]]
             side.record(i, rows, table[rows])
         if (i + 1) % every == 0 or i + 1 == outcome.events_done:
-            loss = float(total_loss(margin, i + 1, CONSTANTS)) / (i + 1)
+            loss = float(total_loss(steps.margin, i + 1, CONSTANTS)) / (i + 1)
             curve.append(Point(i + 1, _largest(sides), loss))
     found = sorted(
         (c for side in sides for c in side.crossings), key=lambda c: (c.level, c.event, c.feature)

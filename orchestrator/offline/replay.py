@@ -21,8 +21,8 @@ from orchestrator.offline.line_history import LineHistory
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
 from trainer.chunk import Chunk, compile_chunk
-from trainer.instance import Job, train
-from trainer.model import Model
+from trainer.instance import Job, Trained, train
+from trainer.model import Model, WorkingSet
 from trainer.norm_table import norm_table
 from trainer.outcome import Outcome, Status
 from trainer.trajectory import Trajectory, trace
@@ -47,7 +47,7 @@ class Replay:
 
 def replay(store: Store, arm_name: str | None, cycle: int, instance: int) -> Replay:
     """Train an instance again; of the first arm if none is named."""
-    history = _History(store)
+    history = History(store)
     arm = history.arm(arm_name)
     recorded, chunk, state = history.before(arm, cycle, instance)
     rule = kernel_rule(arm.rule, recorded.setting)
@@ -56,9 +56,21 @@ def replay(store: Store, arm_name: str | None, cycle: int, instance: int) -> Rep
     return Replay(arm.name, cycle, recorded, trajectory, _same(recorded, trajectory.outcome))
 
 
-def vectors_at_end(store: Store, arm_name: str, cycle: int, instance: int) -> pd.DataFrame:
-    """Every vector of an instance at its end: feature, value, norm (inf) and updates."""
-    history = _History(store)
+@dataclass(frozen=True, slots=True)
+class Retrained:
+    """An instance that was trained again, with the recorded outcome, and what it started from."""
+
+    arm: ArmConfig
+    cycle: int
+    recorded: Outcome
+    chunk: Chunk
+    state: ArmState
+    start: WorkingSet
+    trained: Trained
+
+
+def retrained(history: "History", arm_name: str | None, cycle: int, instance: int) -> Retrained:
+    """Train an instance again; InputError if the outcome is not the recorded one."""
     arm = history.arm(arm_name)
     recorded, chunk, state = history.before(arm, cycle, instance)
     start = state.gather(cycle, chunk)
@@ -69,10 +81,15 @@ def vectors_at_end(store: Store, arm_name: str, cycle: int, instance: int) -> pd
             f"instance {instance} of cycle {cycle} of {arm.name} gives another outcome when "
             "trained again: another version of Holdfast made this run"
         )
-    return norm_table(state.model, chunk, start, trained)
+    return Retrained(arm, cycle, recorded, chunk, state, start, trained)
 
 
-class _History:
+def vectors_at_end(found: Retrained) -> pd.DataFrame:
+    """Every vector of an instance at its end: feature, value, norm (inf) and updates."""
+    return norm_table(found.state.model, found.chunk, found.start, found.trained)
+
+
+class History:
     """The past cycles of a run, from the journal, the kept models and the source."""
 
     def __init__(self, store: Store) -> None:

@@ -1,8 +1,8 @@
 """The vectors of an aborted instance at the moment it stopped, stored as a file.
 
 The journal says that an instance diverged, but not how large each of its vectors was. `holdfast
-report --aborts` retrains chosen instances and stores their vectors beside the report, so that the
-next report needs neither the source nor the model.
+report --aborts` retrains chosen instances and stores their vectors and their stories beside the
+report, so that the next report needs neither the source nor the model.
 """
 
 import re
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from divergence.errors import InputError, one_line
+from orchestrator.offline.story import DUAL_ASCENT, Story, load_story
 from orchestrator.report.load import Run
 from orchestrator.storage.store import Store, read
 from trainer.outcome import Status
@@ -36,15 +37,24 @@ class AbortId:
         """The file that holds its vectors."""
         return f"{self.arm}-cycle-{self.cycle:06d}-instance-{self.instance}.parquet"
 
+    @property
+    def story_filename(self) -> str:
+        """The file that holds its story."""
+        return self.filename.removesuffix(".parquet") + ".story.json"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Abort:
-    """An aborted instance; `vectors` has the columns feature, value, norm (inf) and updates."""
+    """An aborted instance; `vectors` has the columns feature, value, norm (inf) and updates.
+
+    `story` is that of one instance of each run; it is None for the others.
+    """
 
     run: str
     which: AbortId
     tau: float
     vectors: pd.DataFrame
+    story: Story | None = None
 
 
 def parse_filename(name: str) -> AbortId | None:
@@ -104,12 +114,33 @@ def load_aborts(store: Store, runs: Sequence[Run]) -> list[Abort]:
     """The aborts of these runs whose vectors are stored beside the report."""
     found = []
     for run in runs:
-        for name in store.names(f"aborts/{run.name}"):
+        folder = f"aborts/{run.name}"
+        names = set(store.names(folder))
+        for name in sorted(names):
             which = parse_filename(name)
             if which is not None and which.arm in run.records:
-                vectors = _vectors(store, f"aborts/{run.name}/{name}")
-                found.append(Abort(run.name, which, run.config.model.tau, vectors))
+                vectors = _vectors(store, f"{folder}/{name}")
+                path = f"{folder}/{which.story_filename}"
+                told = which.story_filename in names
+                story = load_story(read(store, path), f"{store.uri}/{path}") if told else None
+                found.append(Abort(run.name, which, run.config.model.tau, vectors, story))
     return found
+
+
+def story_rank(rule: str, events_done: int) -> tuple[bool, int]:
+    """The story of a run is that of the highest rank: the instance that trained longest.
+
+    Instances of dual ascent itself are told only where there is no other.
+    """
+    return rule != DUAL_ASCENT, events_done
+
+
+def best_stories(aborts: Sequence[Abort]) -> dict[str, Story]:
+    """The story of each run, by the run's name."""
+    told = [(abort.run, abort.story) for abort in aborts if abort.story is not None]
+    told.sort(key=lambda one: story_rank(one[1].rule, one[1].events_done))
+    best = dict(told)
+    return {abort.run: best[abort.run] for abort in aborts if abort.run in best}
 
 
 def _vectors(store: Store, path: str) -> pd.DataFrame:

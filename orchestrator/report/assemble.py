@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from orchestrator.report.aborts import Abort
+from orchestrator.report.aborts import Abort, best_stories
 from orchestrator.report.section import Section
 from orchestrator.report.sections.abort_vectors import abort_vectors
 from orchestrator.report.sections.bound import bound
@@ -18,6 +18,7 @@ from orchestrator.report.sections.rules import rules
 from orchestrator.report.sections.seeds import seeds
 from orchestrator.report.sections.settings import settings
 from orchestrator.report.sections.stability import stability
+from orchestrator.report.sections.story import story_section
 from orchestrator.report.study import Study
 from orchestrator.report.verdict import without_verdict
 
@@ -41,6 +42,7 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
         lift(searching),
         entropic_vs_euclidean(searching),
         abort_vectors(aborts),
+        story_section(best_stories(aborts)),
         bound(searching),
         rules(searching),
         regime(searching),

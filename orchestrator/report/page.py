@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from orchestrator.charts.chart import Chart
+from orchestrator.offline.story import STORY, Story
+from orchestrator.offline.story_view import definitions
+from orchestrator.offline.story_view import title as story_title
 from orchestrator.report.section import Cell, ReportTable, Section
 from orchestrator.report.verdict import Finding, Verdict, over_runs
 
-SCRIPTS = ("scale.js", "marks.js", "chart.js", "table.js")
+SCRIPTS = ("scale.js", "marks.js", "chart.js", "table.js", "story.js")
 LIVE_SCRIPT = "live.js"
 LIVE_STRIP = '<div id="live" role="status"></div>'
 OPENING, MAX_OPENING = "retained", 3
@@ -58,8 +61,9 @@ def page(
     script = "\n".join(_asset(name).replace('"use strict";\n', "") for name in names)
     script = f'"use strict";\n{script}'
     charts = [as_data(chart) for section in sections for chart in section.charts]
+    stories = [story for section in sections for story in section.stories]
     first = _opening(sections) if paper_first else None
-    claims = _overview(sections)
+    claims = _overview(sections) if len(sections) > 1 else ""
     return Template(_asset("page.html")).substitute(
         title=escape(title),
         connect="connect-src 'self'; " if live else "",
@@ -70,12 +74,19 @@ def page(
         + (claims if paper_first else ""),
         main="\n".join(_section(number, one, first) for number, one in enumerate(sections, 1)),
         foot=("" if paper_first else claims) + frame.foot,
-        charts=json.dumps(charts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        charts=_script_data(charts),
+        stories=_script_data([STORY.dump_python(story) for story in stories]),
         style=style,
         style_hash=_hash(style),
         script=script,
         script_hash=_hash(script),
     )
+
+
+def _script_data(data: Any) -> str:
+    """JSON that is safe inside a script element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
 
 
 def as_data(chart: Chart) -> dict[str, Any]:
@@ -137,6 +148,7 @@ def _section(number: int, section: Section, shown: Chart | None) -> str:
         f'<dl class="says"><dt>the paper</dt><dd>{escape(section.claim)}</dd>',
         *(_finding(finding, several) for finding in section.findings),
         "</dl>",
+        *(_story(number, story) for number, story in enumerate(section.stories)),
         *(_figure(chart) for chart in section.charts if chart is not shown),
         *map(_table, section.tables),
     ]
@@ -170,6 +182,27 @@ def _figure(chart: Chart) -> str:
         f'<div class="legend"></div><div class="{kind}"></div>'
         f'<figcaption>{escape(chart.caption)} <span class="hint">Drag to zoom, double-click to '
         "reset.</span></figcaption></figure>"
+    )
+
+
+def _story(number: int, story: Story) -> str:
+    """A graph to play; one section of a page has stories."""
+    hidden = story.grown - len(story.vectors)
+    left_out = (
+        f" The graph shows {len(story.vectors)} of the {story.grown} vectors that grew: those by "
+        "which growth came to the end, and the first of the others."
+        if hidden
+        else ""
+    )
+    return (
+        f'<figure id="story-{number}"><h3>{escape(story_title(story))}: how growth spread</h3>'
+        '<div class="play"><button type="button">Play</button>'
+        '<input type="range" min="0" aria-label="event"><output aria-live="off"></output></div>'
+        '<div class="panels aside"></div>'
+        f"<figcaption>{escape(definitions(story))} Each dot is a vector, at the event at which it "
+        "grew; its size is its norm at the moment. The ring marks the one that reached τ. The axis "
+        "is stretched towards the end. The twin has the same vectors at the same places."
+        f"{left_out}</figcaption></figure>"
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.charts.chart import Chart
+from orchestrator.offline.story import Story
 from orchestrator.report.verdict import Finding
 
 
@@ -37,6 +38,8 @@ class Section:
     claim: str
     """What the paper claims, in one sentence."""
     findings: tuple[Finding, ...]
+    stories: tuple[Story, ...] = ()
+    """Shown before the charts, as graphs that one can play."""
     charts: tuple[Chart, ...] = ()
     tables: tuple[ReportTable, ...] = ()
     note: str = ""

@@ -28,8 +28,13 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
     assert len(cycles) == 8
     assert cycles[cycles["cycle"] > 0]["served_logloss"].notna().all()
     assert cycles["max_inf"].notna().all()
-    kept = sorted((where / "aborts" / "run").iterdir())
+    kept = sorted((where / "aborts" / "run").glob("*.parquet"))
     assert len(kept) == 2
+    assert "The story of a divergence" in told
+    [story] = (where / "aborts" / "run").glob(
+        "*.story.json"
+    )  # of production: it has no dual ascent
+    assert story.name.startswith("production-cycle-")
     for file in kept:
         which = parse_filename(file.name)
         assert which is not None
@@ -39,10 +44,10 @@ def test_a_real_run_is_reported_and_its_aborts_are_trained_again(tmp_path: Path)
         vectors = pd.read_parquet(file)
         worst = vectors[(vectors["feature"] == lost.feature) & (vectors["value"] == lost.value)]
         assert worst["norm"].item() == pytest.approx(lost.norm, nan_ok=True)
-    assert "Vectors just before an abort" in report(where)  # they are kept
+    assert "The story of a divergence" in report(where)  # they are kept
     lost = [
         (r.arm, r.cycle, o.instance)
-        for arm in ("l2", "entropic")
+        for arm in ("production", "entropic")
         for r in records(where, arm)
         for o in r.outcomes
         if o.status is Status.DIVERGED

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from divergence.detector import LARGE
 from orchestrator.charts.chart import Axis, Chart, Dots, Level, Panel, numbers, span_of
 from orchestrator.report.aborts import Abort
 from orchestrator.report.section import Section
 from orchestrator.report.verdict import Finding, Statement, holds, judged
 
-LARGE = 1 / 3
-"""As a share of tau: larger norms count as exceptionally large."""
 FEW = 0.05
 """Up to this share of the vectors counts as few."""
 MAX_DOTS = 2500
