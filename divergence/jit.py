@@ -145,4 +145,12 @@ def jit(function: F) -> F:
 
 def inlined(function: F) -> F:
     """Compile into every caller: a stage of a kernel, which is never called by itself."""
-    return cast(F, njit(error_model="numpy", forceinline=True)(function))
+    return cast(
+        F,
+        njit(
+            error_model="numpy",
+            forceinline=True,
+            no_cpython_wrapper=True,
+            no_cfunc_wrapper=True,
+        )(function),
+    )
