@@ -144,5 +144,9 @@ def jit(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile into every caller: a stage of a kernel, which is never called by itself."""
-    return cast(F, njit(error_model="numpy", forceinline=True)(function))
+    """Compile into every caller: a stage of a kernel, which is never called by itself.
+
+    Stages need no wrappers for calls from Python or C, which would be a third of a compilation.
+    """
+    no_wrappers: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # not in the stubs
+    return cast(F, njit(error_model="numpy", forceinline=True, **no_wrappers)(function))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Format, lint, types and tests: the same for a person and for CI. Arguments go to pytest, which
-# runs two files at a time (-n 0: one, in its own process; -n 8: eight).
+# runs three files at a time, on two cores, since many tests wait (-n 0: one, in its own process).
 # -m "not slow" leaves out what needs Ray or a browser and takes about a minute.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,6 +18,6 @@ fi
 nice .venv/bin/mypy & types=$!  # beside the tests, which often wait
 tests=0
 # In the order of tests/conftest.py: the longest files start first.
-.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder "$@" || tests=$?
+.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder "$@" || tests=$?
 wait "$types"
 exit "$tests"

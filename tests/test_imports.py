@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,15 @@ def sources(layer: str) -> list[Path]:
     return sorted((ROOT / layer).rglob("*.py"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """The syntax tree of a file, read once for all tests."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def modules(path: Path) -> Iterator[str]:
     """Everything that a file imports, wherever in the file, by its dotted name."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -140,7 +147,7 @@ def test_one_file_compiles(layer: str) -> None:
     """`njit` is called in divergence/jit.py alone: one set of flags, one cache."""
     users = []
     for path in sources(layer):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module == "numba":
                 users += [path.name for alias in node.names if alias.name in ("njit", "jit")]
     assert users == (["jit.py"] if layer == "divergence" else [])
@@ -182,7 +189,7 @@ def test_a_trainer_process_loads_only_what_training_needs() -> None:
 def test_no_two_classes_have_one_name() -> None:
     files: dict[str, list[str]] = {}
     for path in (path for layer in LAYERS for path in sources(layer)):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 files.setdefault(node.name, []).append(path.relative_to(ROOT).as_posix())
     twice = {name: where for name, where in files.items() if len(where) > 1}

@@ -27,6 +27,7 @@ from scripts.lab.cluster import ROOT, TRAINER, LabCluster, wait_for
 from scripts.lab.compare import bits
 from scripts.lab.netlab import Host, Lab
 from scripts.lab.tls import tls_environment
+from support.runs import go_here
 from trainer.chunk import compile_chunk
 from trainer.model import Model
 
@@ -161,8 +162,8 @@ def test_faults_change_no_bit_and_lose_no_commit(cluster: LabCluster, tmp_path: 
     six_cycles_after(cluster, cluster.kill_head)
     cycles = train_until_whole(cluster)
     assert cluster.stop() == 130  # and its cores are free
-    alone = [*run, "--out", str(tmp_path / "calm"), "--set", f"cycles={cycles}"]
-    subprocess.run(alone, check=True, capture_output=True, cwd=ROOT, timeout=200)
+    calm = read_config((folder / "run.yaml").read_text(), "run.yaml", (f"cycles={cycles}",))
+    go_here(calm, tmp_path / "calm")
     assert len(bits(cluster.out)) >= 2 * cycles
     assert bits(cluster.out) == bits(str(tmp_path / "calm"))
 

@@ -44,24 +44,24 @@ def holdfast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture
 def run_yaml(tmp_path: Path) -> Path:
+    """With a geometry and rule whose kernel many tests use: `holdfast config` measures it."""
     path = tmp_path / "run.yaml"
-    path.write_text(MINIMAL)
+    path.write_text(SMALL)
     return path
 
 
 def test_config_prints_the_resolved_config(holdfast: Holdfast, run_yaml: Path) -> None:
     ran = holdfast("config", str(run_yaml), "--set", "seed=7")
     assert ran.code == 0
-    assert read_config(ran.out, "out") == config(MINIMAL, "seed=7")
-    assert ran.out == config_text(config(MINIMAL, "seed=7"))
+    assert read_config(ran.out, "out") == config(SMALL, "seed=7")
+    assert ran.out == config_text(config(SMALL, "seed=7"))
     assert ran.err.count("\n") == 1
     assert "a cycle; measured " in ran.err
     assert holdfast("config", str(run_yaml), "--no-time").err == ""
 
 
 def test_config_says_how_long_a_cycle_takes(holdfast: Holdfast, run_yaml: Path) -> None:
-    arms = "arms=[{name: a, rule: none}, {name: b, rule: l2}]"
-    sizes = ("--set", "search.instances=40", "--set", arms, "--events", "50000", "--cores", "16")
+    sizes = ("--set", "search.instances=40", "--events", "50000", "--cores", "16")
     [line] = holdfast("config", str(run_yaml), *sizes, "--price", "0.04").err.splitlines()
     assert line.startswith("holdfast: 40 instances × 2 arms × 50,000 events on 16 cores: about ")
     assert "a cycle; at 0.04 per core hour, 1,000 cycles cost " in line
@@ -73,7 +73,7 @@ def test_config_assumes_a_number_of_events_where_the_source_has_none(
 ) -> None:
     run_yaml.write_text(
         "source: {kind: files, path: x.csv, cut: {minutes: 15}}\n"
-        "features: {user: [a, b], ad: [c]}\narms: [{name: a}]\nactors: 3\n"
+        "features: {user: [a, b, c], ad: [d, e]}\narms: [{name: a, rule: l2}]\nactors: 3\n"
     )
     ran = holdfast("config", str(run_yaml))
     assert "16 instances × 20,000 events (assumed: --events N) on 3 cores: about " in ran.err

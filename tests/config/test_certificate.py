@@ -70,6 +70,7 @@ def test_a_norm_that_is_not_below_tau_is_no_certificate() -> None:
     assert "not below tau = 2" in found["short"].text
 
 
+@pytest.mark.slow  # compiles
 def test_an_arm_with_a_certificate_survives_absurd_settings() -> None:
     """And one without is lost with the same: the certificate is about something."""
     stream = open_stream("stormy", 101, Size(cycles=1, events=300))

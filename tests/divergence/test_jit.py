@@ -28,22 +28,23 @@ with compiling():
 print(repr(out.tobytes().hex()), cache_dir(), _fill.stats.cache_hits.__len__())
 """
 
-# Trains one event with a rule of the user's own; prints the kernel's cache hits and an entry.
+# A kernel that calls a hook, as the training kernel does, but which compiles quickly.
+KERNEL = """
+from divergence.jit import jit
+from divergence.lanemath import f32
+from divergence.rules.hooks import move
+from divergence.simd import lane_sum, splat
+@jit
+def moved(rule):
+    one = splat(f32(1.0))
+    return lane_sum(move(rule, one, one, one, one, one))
+"""
+# Calls it with a rule of the user's own and with one of ours; prints results and cache hits.
 FOREIGN = """
-import pyarrow as pa
+from divergence.rules import make_rule
+from kernel import moved
 from mine import Mine
-from trainer.chunk import compile_chunk
-from trainer.features import Feature, FeatureSpec
-from trainer.instance import Job, train
-from trainer.kernel import train_block
-from trainer.model import Model, ModelConfig
-from trainer.setting import Setting
-spec = FeatureSpec((Feature("u"),), (Feature("a"),), timestamp=None)
-model = Model(ModelConfig(spec, 0, 4))
-chunk = compile_chunk(pa.table({"click": [1], "u": ["x"], "a": ["y"]}), spec)
-start = model.gather(chunk, 0)
-trained = train(Job(spec, model.shape), chunk, start.tables, Setting(1.0, 1.0, 0.5), Mine())
-print(len(train_block.stats.cache_hits), trained.tables.ad[0])
+print(moved(Mine()), moved(make_rule("none")), sum(moved.stats.cache_hits.values()))
 """
 MINE = """
 from typing import NamedTuple
@@ -138,10 +139,12 @@ def imported(path: Path) -> dict[str, list[str]]:
 
 def test_a_foreign_rule_is_never_stale(tmp_path: Path) -> None:
     """A rule outside `divergence` is compiled by every process, and its last edit counts."""
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels/kernel.py").write_text(KERNEL)
     answers = []
     for value in (1.5, 2.5):
         (tmp_path / "mine.py").write_text(MINE.format(value))
-        path = os.pathsep.join([str(ROOT), str(tmp_path)])
+        path = os.pathsep.join([str(ROOT), str(tmp_path), str(tmp_path / "kernels")])
         answer = subprocess.run(
             [sys.executable, "-P", "-B", "-c", FOREIGN],
             env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": path},
@@ -150,7 +153,7 @@ def test_a_foreign_rule_is_never_stale(tmp_path: Path) -> None:
             check=True,
         )
         answers.append(answer.stdout.split())
-    assert answers == [["0", "1.5"], ["0", "2.5"]]
+    assert answers == [["12.0", "0.0", "0"], ["20.0", "0.0", "1"]]  # ours is found again
 
 
 @pytest.mark.slow

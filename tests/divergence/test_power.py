@@ -92,6 +92,7 @@ def on_another_cpu(function: str, **cpu: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow  # compiles, for two CPUs
 def test_both_widths_give_the_same_bits_here_and_without_avx512() -> None:
     assert on_another_cpu("bits_of_both_forms", **ANOTHER_CPU) == bits_of_both_forms()
 

@@ -53,11 +53,9 @@ def lines_of(record: CycleRecord) -> dict[int, str]:
     return {one.line: one.reason for one in record.lineages.replaced}
 
 
-@pytest.mark.parametrize("actors", [1, 2])
-def test_any_number_of_actors_gives_the_same_bits(
-    calm: dict[str, object], tmp_path: Path, actors: int
-) -> None:
-    go(CONFIG, tmp_path, actors=actors)
+def test_one_actor_gives_the_same_bits(calm: dict[str, object], tmp_path: Path) -> None:
+    """As two do, in the tests below: most of their cycles are calm."""
+    go(CONFIG, tmp_path, actors=1)
     assert bits(tmp_path, CONFIG) == calm
     assert any(name.startswith("lines") for name in calm)
 
@@ -84,7 +82,7 @@ def test_lost_lines_are_made_again(calm: dict[str, object], tmp_path: Path, kind
     assert bits(tmp_path / "run", CONFIG) == calm
 
 
-@pytest.mark.parametrize("phases", [["export_model"], ["export_rows"], ["_arrange", "_rebuilt"]])
+@pytest.mark.parametrize("phases", [["export_model"], ["export_rows", "_arrange", "_rebuilt"]])
 def test_an_actor_dies_when_it_does_not_train(
     calm: dict[str, object], tmp_path: Path, phases: list[str]
 ) -> None:

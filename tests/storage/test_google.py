@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import gcsfs
 import pytest
 
 from divergence.errors import InputError
@@ -18,6 +17,8 @@ from support.records import record
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
+    import gcsfs  # takes a second, which every test process would pay
+
     with google() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         gcsfs.GCSFileSystem.clear_instance_cache()

@@ -6,7 +6,7 @@ from divergence.power import has_wide_registers
 from scripts.bench.kernel import SHAPES, Work
 
 
-@pytest.mark.parametrize("shape", ["K3", "K6"])
+@pytest.mark.parametrize("shape", ["K3", pytest.param("K6", marks=pytest.mark.slow)])  # compiles
 def test_the_kernel_computes_the_same_bits_as_c(shape: str) -> None:
     work = Work(*SHAPES[shape], ads=300, events=1000)
     anchor = work.anchor()
