@@ -1,5 +1,6 @@
 """What a run writes to standard output: its own lines, whatever happens to its processes."""
 
+import json
 import os
 import re
 import signal
@@ -34,10 +35,12 @@ def trainers_below(root: int) -> list[int]:
     return [pid for pid in found if is_below(pid)]
 
 
-def test_a_killed_trainer_leaves_no_text_of_ray(tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_killed_trainer_leaves_no_text_of_ray(tmp_path: Path, as_json: bool) -> None:
     config, out = tmp_path / "run.yaml", tmp_path / "out"
     config.write_text(SMALL)
     command = [*COMMAND, "run", str(config), "--out", str(out), "--set", "cycles=4000"]
+    command += ["--json"] if as_json else []
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as run:
         try:
@@ -52,7 +55,9 @@ def test_a_killed_trainer_leaves_no_text_of_ray(tmp_path: Path) -> None:
     assert errors == ""
     for line in output.splitlines():
         assert "\x1b" not in line
-        assert re.match(r"cycle|stop| *\d+\.\d s  ", line)
+        assert re.match(r"\{" if as_json else r"cycle|stop| *\d+\.\d s  ", line)
+        if as_json:
+            json.loads(line)
 
 
 def wait_for_cycle(out: Path, cycle: int) -> None:

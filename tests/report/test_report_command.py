@@ -195,8 +195,8 @@ def test_the_script_is_the_command(day: Path, tmp_path: Path) -> None:
 def test_a_week_of_six_arms_is_small_and_takes_seconds(tmp_path: Path) -> None:
     names = ("l2", "none", "entropic", "euclidean", "projection", "naive")
     arms = ", ".join(f"{{name: {name}, rule: {name}}}" for name in names)
-    given = simulated(f"[{arms}]")
-    alone = simulated("[{name: l2, rule: l2}]")
+    given = simulated(f"[{arms}]", instances=40)
+    alone = simulated("[{name: l2, rule: l2}]", instances=40)
     made = (
         r.model_copy(update={"arm": name}) for r in made_up_records(alone, 672) for name in names
     )
@@ -204,5 +204,5 @@ def test_a_week_of_six_arms_is_small_and_takes_seconds(tmp_path: Path) -> None:
     begin = time.process_time()
     loaded = load_runs([str(tmp_path / "week")])
     write(compute(loaded), Output(str(tmp_path / "out")))
-    assert time.process_time() - begin < 30  # about 6 s; other people's work may be in the way
+    assert time.process_time() - begin < 30  # about 9 s; other people's work may be in the way
     assert (tmp_path / "out" / "report.html").stat().st_size < 5e6
