@@ -6,9 +6,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -30,8 +29,11 @@ from orchestrator.watch.console import View, open_view
 from orchestrator.watch.logs import logging_to
 
 if TYPE_CHECKING:  # slow to load
+    from divergence.rules import Rule
     from orchestrator.loop.committer import Listener
     from orchestrator.loop.run import Ended
+    from orchestrator.pool.protocol import Pool
+    from trainer.instance import Job
 
 LAST_S = 10.0
 """How long the process may take to end after the second Ctrl-C, storage included."""
@@ -80,6 +82,8 @@ def command(
         for message in start.messages:
             view.say(message)
         if config.cycles is not None and start.cycle >= config.cycles:
+            if start.cycle > config.cycles:
+                view.say(f"cycles is {config.cycles}, but the run has more: they stay, and count")
             view.say(_summary("complete", start.cycle, store))
             return
         cluster = Cluster(address, ship) if address else None
@@ -104,7 +108,7 @@ def _train(
     verbose: bool,
 ) -> "Ended":
     """Run on Ray, and show, measure and publish what is committed."""
-    view.step("connecting to Ray" if cluster else "starting Ray")
+    view.step("loading")
     if cluster is None:
         local_environment()
     from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
@@ -114,18 +118,22 @@ def _train(
     from orchestrator.pool.retry import RetryPolicy
     from orchestrator.watch.metrics import RunMetrics
 
-    actors = None if config.actors == "auto" else config.actors
-    policy = RetryPolicy(config.tries, config.patience_s)
+    kind = RayLinePool if isinstance(config.search.select, LineagesSelect) else RayPool
     with (
         _keep_off_stdout(verbose),
-        started_ray(cluster, actors, verbose) as size,
         _two_stage_stop(view) as stop,
         _publishing(config, store, start, view) as publish,
+        ExitStack() as ray,
     ):
         metrics = RunMetrics(store.uri, live=config.source.live)
         listeners = [view.show, metrics.update, *publish]
-        kind = RayLinePool if isinstance(config.search.select, LineagesSelect) else RayPool
-        make_pool = partial(kind, size=size, policy=policy)
+
+        def make_pool(job: "Job", rules: Sequence["Rule"]) -> "Pool":
+            view.step("connecting to Ray" if cluster else "starting Ray")
+            actors = None if config.actors == "auto" else config.actors
+            size = ray.enter_context(started_ray(cluster, actors, verbose))
+            return kind(job, rules, size=size, policy=RetryPolicy(config.tries, config.patience_s))
+
         return run(config, store, start, listeners, make_pool, stop, view.step)
 
 

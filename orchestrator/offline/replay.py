@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from divergence.errors import InputError
 from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, StartFromRun, feature_spec
-from orchestrator.journal.journal import check_files, read_record
+from orchestrator.journal.journal import check_files, cycles_of, read_record
 from orchestrator.journal.models import model_config, read_model
 from orchestrator.journal.record import CorruptError, CycleRecord, winning_outcome
 from orchestrator.journal.run_folder import run_config
@@ -101,6 +101,12 @@ class _History:
 
     def before(self, arm: ArmConfig, cycle: int, instance: int) -> tuple[Outcome, Chunk, ArmState]:
         """A recorded outcome, the events of its cycle, and its arm's state before that cycle."""
+        committed = cycles_of(self.store, arm.name)
+        if cycle not in committed:
+            rule = (
+                f"must be from {committed[0]} to {committed[-1]}" if committed else "there is none"
+            )
+            raise InputError(f"--cycle {cycle}: {rule}: the committed cycles of {arm.name}")
         record = self.record(arm.name, cycle)
         recorded = next((o for o in record.outcomes if o.instance == instance), None)
         if recorded is None:
