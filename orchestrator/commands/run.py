@@ -83,7 +83,9 @@ def command(
             view.say(message)
         if config.cycles is not None and start.cycle >= config.cycles:
             if start.cycle > config.cycles:
-                view.say(f"cycles is {config.cycles}, but the run has more: they stay, and count")
+                view.say(
+                    f"cycles: {config.cycles} has no effect: the run has {start.cycle} already"
+                )
             view.say(_summary("complete", start.cycle, store))
             return
         cluster = Cluster(address, ship) if address else None

@@ -16,6 +16,7 @@ from orchestrator.loop.cycle import Loop, run_cycle
 from orchestrator.loop.open_arms import open_arms, recall_chunks
 from orchestrator.loop.prefetch import Prefetcher
 from orchestrator.loop.resume import resume_source
+from orchestrator.loop.start_run import start_texts
 from orchestrator.pool.protocol import MakePool
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
@@ -69,6 +70,9 @@ def run(
     source = open_source(config.source, feature_spec(config.features), store.uri, stop)
     resume_source(source, start)
     arms = open_arms(config, model_config(config, source.spec), store, start.records)
+    if not start.records:
+        for text in start_texts(store, config):
+            step(text)
     first = None
     if not config.source.live:  # its mistakes are found before anything is started
         step(f"reading the events of cycle {start.cycle}")
