@@ -135,7 +135,7 @@ def test_fewer_cycles_than_there_are_and_a_cycle_that_there_is_not(
     ran = holdfast("run", str(path), "--out", str(where), "--set", "cycles=1")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines() == [
-        "cycles: 1 has no effect: there are 2 already",
+        "cycles: 1 has no effect: the run has 2 already",
         f"complete with 2 cycles in {where}",
     ]
     ran = holdfast("replay", str(where), "--cycle", "7", "--instance", "0")
