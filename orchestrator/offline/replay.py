@@ -103,10 +103,8 @@ class _History:
         """A recorded outcome, the events of its cycle, and its arm's state before that cycle."""
         committed = cycles_of(self.store, arm.name)
         if cycle not in committed:
-            rule = (
-                f"must be from {committed[0]} to {committed[-1]}" if committed else "there is none"
-            )
-            raise InputError(f"--cycle {cycle}: {rule}: the committed cycles of {arm.name}")
+            ends = f"has cycles {committed[0]} to {committed[-1]}" if committed else "has none yet"
+            raise InputError(f"--cycle {cycle}: must be a committed cycle: {arm.name} {ends}")
         record = self.record(arm.name, cycle)
         recorded = next((o for o in record.outcomes if o.instance == instance), None)
         if recorded is None:
