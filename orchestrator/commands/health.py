@@ -23,8 +23,8 @@ EXIT_CODES = {RunState.UNHEALTHY: 3, RunState.STOPPED: 4}
 def command(run: str, as_json: bool) -> None:
     """Show whether RUN is healthy, and if not, why.
 
-    Exit code 0: healthy or finished; 3: unhealthy; 4: stopped (with Ctrl-C or by an error) before
-    it was finished.
+    Exit code 0: starting, healthy or finished; 3: unhealthy; 4: stopped before it was finished,
+    with Ctrl-C or by an error.
 
     Reads only the run folder, so it works on any machine that can read it. If the driver runs on
     another machine, the command waits a few seconds for its heartbeat.

@@ -35,6 +35,9 @@ def examine(
         driver=driver,
         working=working,
         complete=complete,
+        driver_age_s=(now - parse_time(lease.since)).total_seconds()
+        if lease and lease.since
+        else None,
         stopped=lease is None and not complete,
         arms=arms,
         commit_age_s=(now - committed_at(newest[-1])).total_seconds() if newest else None,
@@ -49,6 +52,14 @@ def _is_finished(store: Store, config: RunConfig, done: int) -> bool:
     if config.cycles is not None and done >= config.cycles:
         return True
     return config.source.cycles_at_end(store.uri) == done
+
+
+def _age_s(lease: Lease | None, now: datetime) -> float | None:
+    """How long ago a lease was taken; None if there is none, or a stranger has written its time."""
+    try:
+        return (now - parse_time(lease.since)).total_seconds() if lease else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _driver(store: Store, lease: Lease | None) -> tuple[str, bool]:

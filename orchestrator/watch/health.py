@@ -21,6 +21,8 @@ LATE_CYCLES = 2
 MIN_LATE_S = 60.0
 """A run with short cycles is not late before this."""
 STALE_CYCLES = 3
+STARTING_S = 600.0
+"""How long a run may take until its first commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class ArmHealth:
 class RunState(StrEnum):
     """A run's health in one word."""
 
+    STARTING = "starting"
+    """Its driver is at work, and no cycle is committed yet."""
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
     FINISHED = "finished"
@@ -62,6 +66,8 @@ class Health:
     """Which driver holds the lease, for a message."""
     working: bool
     complete: bool
+    driver_age_s: float | None
+    """How long the driver has had its lease."""
     stopped: bool
     """No driver holds the lease, and the run is not complete."""
     arms: Mapping[str, ArmHealth]
@@ -176,7 +182,9 @@ def state_of(health: Health, why: Sequence[str]) -> RunState:
         return RunState.UNHEALTHY
     if health.stopped:
         return RunState.STOPPED
-    return RunState.FINISHED if health.complete else RunState.HEALTHY
+    if health.complete:
+        return RunState.FINISHED
+    return RunState.HEALTHY if health.arms else RunState.STARTING
 
 
 def _driver_reasons(health: Health) -> Iterator[str]:
@@ -184,7 +192,8 @@ def _driver_reasons(health: Health) -> Iterator[str]:
         yield f"its driver has died: {health.driver}; the same `holdfast run` resumes it"
     age, usual = health.commit_age_s, health.interval_s
     if not health.arms:
-        yield "no cycle is committed yet"
+        if health.driver_age_s is None or health.driver_age_s > STARTING_S:
+            yield "no cycle is committed yet"
     elif age is not None and usual is not None:
         limit_s = max(LATE_CYCLES * usual, MIN_LATE_S)
         if age > limit_s:

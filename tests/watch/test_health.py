@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,11 @@ def test_what_is_not_well_is_said(store: LocalStore, changes: dict[str, Any], re
 def test_damage_and_a_run_that_has_not_begun(store: LocalStore) -> None:
     prepare(store, config())
     with hold_lease(store, timing=LeaseTiming(0.1)):
-        assert why(store) == ["no cycle is committed yet"]
+        assert why(store) == []
+        done = CliRunner().invoke(holdfast, ["health", str(store.root)])
+        assert (done.exit_code, done.output.splitlines()[0]) == (0, f"{store.uri}: starting")
+        found = replace(examine(store, config()), driver_age_s=601.0)
+        assert reasons(found) == ["no cycle is committed yet"]
     cycles(store, 3)
     (store.root / "journal/b/cycle-000001.json").write_bytes(b"torn")
     assert "journal/b/cycle-000001.json: corrupt: not a complete record" in why(store)

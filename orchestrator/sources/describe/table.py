@@ -29,7 +29,7 @@ def headline(described: Description) -> str:
     """The stream in one line."""
     aside = sum(described.set_aside.values())
     return (
-        f"{described.events:,} events in {len(described.cycles)} cycles"
+        f"{described.events:,} events in {len(described.cycles)} cycle{'s' * (len(described.cycles) != 1)}"
         f"{' (the complete stream)' if described.ended else ''}, CTR {_ctr(described)}, "
         f"{aside:,} rows set aside"
     )
