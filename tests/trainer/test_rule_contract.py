@@ -48,12 +48,14 @@ def test_a_rule_of_the_tree_gives_the_same_bits(rule: str) -> None:
         (WRONG, "oracle", "but the oracle says"),
         (FILLS_PADDING, "padding", "no longer zero"),
         ("new + nothing", "compiles", r"mine_compiles\.py, line 13"),
+        ("import math; new", "imports", r"mine_imports\.py, line 13: numba cannot compile"),
     ],
 )
 def test_a_rule_that_breaks_it_is_noticed(body: str, check: str, told: str, tmp_path: Path) -> None:
     name = f"mine_{check}"  # a module is loaded once in a process
-    (tmp_path / f"{name}.py").write_text(f"{HEAD}        return {body}\n")
+    before, _, value = body.rpartition("; ")
+    (tmp_path / f"{name}.py").write_text(f"{HEAD}        {before or 'pass'}; return {value}\n")
     own_code.allow([tmp_path])
     with pytest.raises(BrokenError, match=told):
-        CHECKS[check][0](f"{name}:Mine")
+        CHECKS.get(check, CHECKS["compiles"])[0](f"{name}:Mine")
     own_code.allow([])
