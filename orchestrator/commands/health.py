@@ -1,6 +1,7 @@
 """`holdfast health`: whether a run is healthy, and if not, why."""
 
 import json
+import shlex
 import sys
 from dataclasses import asdict
 
@@ -11,16 +12,19 @@ from orchestrator.journal.run_folder import run_config
 from orchestrator.storage.open import open_store
 from orchestrator.watch.console import duration
 from orchestrator.watch.examine import examine
-from orchestrator.watch.health import ArmHealth, Health, reasons
+from orchestrator.watch.health import ArmHealth, Health, RunState, reasons, state_of
 
-UNHEALTHY = 3
+EXIT_CODES = {RunState.UNHEALTHY: 3, RunState.STOPPED: 4}
 
 
 @click.command("health", epilog="Example: holdfast health s3://bucket/run || echo unhealthy")
 @run_argument
 @json_option
 def command(run: str, as_json: bool) -> None:
-    """Show whether RUN is healthy, and if not, why. Exit code 0: healthy or finished, 3: unhealthy.
+    """Show whether RUN is healthy, and if not, why.
+
+    Exit code 0: starting, healthy or finished; 3: unhealthy; 4: stopped before it was finished,
+    with Ctrl-C or by an error.
 
     Reads only the run folder, so it works on any machine that can read it. If the driver runs on
     another machine, the command waits a few seconds for its heartbeat.
@@ -28,18 +32,27 @@ def command(run: str, as_json: bool) -> None:
     store = open_store(run)
     found = examine(store, run_config(store))
     why = reasons(found)
+    state = state_of(found, why)
+    code = EXIT_CODES.get(state, 0)
     if as_json:
-        click.echo(json.dumps({"run": store.uri, "well": not why, "reasons": why, **asdict(found)}))
+        named = {"run": store.uri, "state": state, "well": not code, "reasons": why}
+        click.echo(json.dumps({**named, **asdict(found)}))
     else:
         click.echo("\n".join(lines(store.uri, found, why)))
-    sys.exit(UNHEALTHY if why else 0)
+    sys.exit(code)
 
 
 def lines(name: str, health: Health, why: list[str]) -> list[str]:
     """The lines that the command shows."""
-    state = "unhealthy" if why else "finished" if health.complete else "healthy"
+    state = state_of(health, why)
     found = [f"{name}: {state}", *(f"  ! {reason}" for reason in why)]
     found.append(f"  driver       {health.driver if not health.complete else 'done'}")
+    if state is RunState.STOPPED:
+        again = shlex.join(["holdfast", "run", f"{name}/config.yaml", "--out", name, "--resume"])
+        where = "" if "://" in name else f", or in the folder where it was started: {again}"
+        found.append(f"  to resume    the same `holdfast run` command{where}")
+    if not health.arms:
+        found.append("  last commit  no cycle is committed yet")
     if health.commit_age_s is not None:
         found.append(f"  last commit  {duration(health.commit_age_s)} ago{_rate(health)}")
     if health.lag_s is not None:
@@ -48,7 +61,7 @@ def lines(name: str, health: Health, why: list[str]) -> list[str]:
 
 
 def _rate(health: Health) -> str:
-    if not health.interval_s or health.complete:
+    if not health.interval_s or not health.working:
         return ""
     if health.interval_s < 1:
         return f", {1 / health.interval_s:.1f} a second"

@@ -6,9 +6,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -31,8 +30,11 @@ from orchestrator.watch.console import View, open_view
 from orchestrator.watch.logs import logging_to
 
 if TYPE_CHECKING:  # slow to load
+    from divergence.rules import Rule
     from orchestrator.loop.committer import Listener
     from orchestrator.loop.run import Ended
+    from orchestrator.pool.protocol import Pool
+    from trainer.instance import Job
 
 LAST_S = 10.0
 """How long the process may take to end after the second Ctrl-C, storage included."""
@@ -85,6 +87,10 @@ def command(
         if config.cycles is not None and start.cycle >= config.cycles:
             with _tracking(config, store, view):
                 pass  # the last cycles may not be logged yet
+            if start.cycle > config.cycles:
+                view.say(
+                    f"cycles: {config.cycles} has no effect: the run has {start.cycle} already"
+                )
             view.say(_summary("complete", start.cycle, store))
             return
         cluster = Cluster(address, ship) if address else None
@@ -109,7 +115,7 @@ def _train(
     verbose: bool,
 ) -> "Ended":
     """Run on Ray, and show, measure, publish and track what is committed."""
-    view.step("connecting to Ray" if cluster else "starting Ray")
+    view.step("loading")
     if cluster is None:
         local_environment()
     from orchestrator.loop.run import run  # slow to load; Ray reads the environment when imported
@@ -119,19 +125,23 @@ def _train(
     from orchestrator.pool.retry import RetryPolicy
     from orchestrator.watch.metrics import RunMetrics
 
-    actors = None if config.actors == "auto" else config.actors
-    policy = RetryPolicy(config.tries, config.patience_s)
+    kind = RayLinePool if isinstance(config.search.select, LineagesSelect) else RayPool
     with (
         _keep_off_stdout(verbose),
-        started_ray(cluster, actors, verbose) as size,
         _two_stage_stop(view) as stop,
         _publishing(config, store, start, view) as publish,
         _tracking(config, store, view) as track,
+        ExitStack() as ray,
     ):
         metrics = RunMetrics(store.uri, live=config.source.live)
         listeners = [view.show, metrics.update, *publish, *track]
-        kind = RayLinePool if isinstance(config.search.select, LineagesSelect) else RayPool
-        make_pool = partial(kind, size=size, policy=policy)
+
+        def make_pool(job: "Job", rules: Sequence["Rule"]) -> "Pool":
+            view.step("connecting to Ray" if cluster else "starting Ray")
+            actors = None if config.actors == "auto" else config.actors
+            size = ray.enter_context(started_ray(cluster, actors, verbose))
+            return kind(job, rules, size=size, policy=RetryPolicy(config.tries, config.patience_s))
+
         return run(config, store, start, listeners, make_pool, stop, view.step)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -21,7 +21,8 @@ from orchestrator.config.schema import (
 from orchestrator.config.space import grid_size
 from orchestrator.config.sustained import sustain_mistakes, sustained
 from orchestrator.sources.opening import resolve_spec
-from orchestrator.validation.errors import Mistake, dotted, mistakes_of, read_as
+from orchestrator.validation.errors import Mistake, cut, dotted, mistakes_of, read_as
+from orchestrator.validation.errors import Path as MistakePath
 from orchestrator.validation.yaml import MAX_LENGTH, Document, dump, override, parse
 
 MAX_LINES = 100
@@ -36,7 +37,7 @@ def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
     try:
         config.source.require_code()
         for number, arm in enumerate(config.arms):
-            key = f"arms.{number}.rule"
+            key = f"arms.{number}.rule (arm {arm.name})"
             require_code(arm.rule)
     except InputError as error:
         raise InputError(f"{path}: {key}: {error}") from None
@@ -140,5 +141,17 @@ def _lines(mistakes: list[Mistake], document: Document, name: str) -> list[str]:
         at = next(known, None)
         place = name if at is None else document.places[at]
         position = len(order) if at is None else order[at]
-        lines.append((position, f"{place}: {dotted(path) or 'config'}: {text}"))
+        where = (dotted(path) or "config") + _of_arm(path, document.data)
+        lines.append((position, f"{place}: {where}: {text}"))
     return [line for _, line in sorted(lines, key=itemgetter(0))]
+
+
+def _of_arm(path: MistakePath, data: Any) -> str:
+    """' (arm x)' if the path leads into an arm that has a name, else an empty string."""
+    if len(path) < 3 or path[0] != "arms":
+        return ""
+    try:
+        name = data["arms"][path[1]]["name"]
+    except (LookupError, TypeError):
+        return ""
+    return f" (arm {cut(name)})" if isinstance(name, str) and path[2] != "name" else ""

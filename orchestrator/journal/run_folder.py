@@ -101,7 +101,10 @@ def _check_same_config(store: Store, original: RunConfig, config: RunConfig) -> 
 
 
 def _difference(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    return f"{key} was {cut(repr(old.get(key)))}, is now {cut(repr(new.get(key)))}"
+    path = key.split(".")
+    arm = old.get(f"arms.{path[1]}.name") if path[0] == "arms" and path[2:] != ["name"] else None
+    of_arm = f" (arm {arm})" if arm is not None else ""
+    return f"{key}{of_arm} was {cut(repr(old.get(key)))}, is now {cut(repr(new.get(key)))}"
 
 
 def leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ from orchestrator.report.write import compute, page_of
 from orchestrator.storage.store import Store
 from orchestrator.watch.console import duration
 from orchestrator.watch.examine import examine
-from orchestrator.watch.health import Health, reasons
+from orchestrator.watch.health import Health, reasons, state_of
 from trainer.setting import PARAMETERS
 
 COLUMNS = ("arm", "cycle", "retained", "last hour", "served log-loss", "constant CTR",
@@ -79,7 +79,7 @@ class RunFollower:
         }
         health = examine(self._store, run.config, read)
         newest = [records[-1] for records in run.records.values() if records]
-        return Shown(self._page, self._state(state_of(health, newest)))
+        return Shown(self._page, self._state(shown_state(health, newest)))
 
     def _state(self, state: dict[str, Any]) -> bytes:
         version = hashlib.sha256(self._page).hexdigest()[:16]
@@ -90,18 +90,18 @@ class RunFollower:
         return self._state(state | {"state": "unknown", "reasons": [reason]})
 
 
-def state_of(health: Health, newest: Sequence[CycleRecord]) -> dict[str, Any]:
+def shown_state(health: Health, newest: Sequence[CycleRecord]) -> dict[str, Any]:
     """The state of a run in words, and a row for each arm of its newest record."""
     why = reasons(health)
     facts = [health.driver] if not health.complete else []
     if health.commit_age_s is not None:
         facts.append(f"last commit {duration(health.commit_age_s)} ago")
-    if health.interval_s and not health.complete:
+    if health.interval_s and health.working:
         facts.append(f"a cycle every {duration(health.interval_s)}")
     if health.lag_s is not None:
         facts.append(f"the newest trained event is {duration(health.lag_s)} old")
     return {
-        "state": "unhealthy" if why else "finished" if health.complete else "healthy",
+        "state": state_of(health, why),
         "reasons": why,
         "facts": facts,
         "columns": COLUMNS,

@@ -43,9 +43,14 @@ class Prefetcher:
         share: Callable[[Chunk], Any],
         stop: threading.Event,
         cycles: int | None,
+        first: Events | None = None,
     ) -> None:
-        """`share` puts a chunk where trainers read it. The run ends before cycle `cycles`."""
+        """`share` puts a chunk where trainers read it. The run ends before cycle `cycles`.
+
+        `first` are events that were read already.
+        """
         self._source, self._share, self._stop, self._cycles = source, share, stop, cycles
+        self._first = first
         self._thread = BackgroundThread("feed")
         self._next: tuple[int, Future[PreparedChunk | None]] | None = None
 
@@ -79,7 +84,9 @@ class Prefetcher:
 
     def _prepare(self, cycle: int) -> PreparedChunk | None:
         began = time.perf_counter()
-        events = self._source.events(cycle)
+        events, self._first = self._first, None
+        if events is None or events.cycle != cycle:
+            events = self._source.events(cycle)
         if events is None:
             return None
         prepared = prepare_chunk(events, self._source.spec, self._share)

@@ -16,6 +16,7 @@ from orchestrator.loop.cycle import Loop, run_cycle
 from orchestrator.loop.open_arms import open_arms, recall_chunks
 from orchestrator.loop.prefetch import Prefetcher
 from orchestrator.loop.resume import resume_source
+from orchestrator.loop.start_run import start_texts
 from orchestrator.pool.protocol import MakePool
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
@@ -58,7 +59,8 @@ def run(
 ) -> Ended:
     """Run from `start` until the last cycle, the end of the stream, or `stop`.
 
-    `step` is called with what happens before the first cycle.
+    `step` is called with what happens before the first cycle. The pool is made last: bad input,
+    and a stream that has no more events, start no process.
     """
     sys.setswitchinterval(SWITCH_S)
     stop = stop or threading.Event()
@@ -68,18 +70,27 @@ def run(
     source = open_source(config.source, feature_spec(config.features), store.uri, stop)
     resume_source(source, start)
     arms = open_arms(config, model_config(config, source.spec), store, start.records)
+    if not start.records:
+        for text in start_texts(store, config):
+            step(text)
+    first = None
+    if not config.source.live:  # its mistakes are found before anything is started
+        step(f"reading the events of cycle {start.cycle}")
+        first = source.events(start.cycle)
+        if first is None:
+            return Ended(_ending(config, start.cycle, stop), start.cycle)
     shape = next(iter(arms.values())).model.shape
     job = Job(source.spec, shape, config.model.tau)
-    step("starting trainer processes, and compiling for them (once on each machine)")
     with (
         closing(make_pool(job, [arm.sample_rule for arm in arms.values()])) as pool,
-        closing(Prefetcher(source, pool.share, stop, config.cycles)) as prefetcher,
+        closing(Prefetcher(source, pool.share, stop, config.cycles, first)) as prefetcher,
         Committer(store, config.retention, listeners) as committer,
     ):
         recall_chunks(arms, store, source, pool.share)
         prefetcher.start(start.cycle)
+        step("starting trainer processes, and compiling for them (once on each machine)")
         pool.wait_until_ready()
-        step(f"reading the events of cycle {start.cycle}, then training on them")
+        step(f"{'training on' if first else 'waiting for'} the events of cycle {start.cycle}")
         driver = secrets.token_hex(8)
         loop = Loop(config, arms, pool, prefetcher, committer, config_hash(config), driver)
         cycle = start.cycle

@@ -5,6 +5,7 @@ models: the other run may go on or be deleted, and a replay of the first cycle s
 """
 
 import json
+from collections.abc import Iterator
 
 from pydantic import TypeAdapter
 
@@ -49,7 +50,7 @@ def copy_start(
         start = arm.start_from
         assert isinstance(start, StartFromRun), "only such an arm is started here"
         try:
-            record, fresh = _champion(start, arm, model)
+            record, fresh, changes = _champion(start, arm, model)
             _check_size(fresh, config.model.tau)
         except InputError as error:
             raise InputError(f"{arm.name}: cannot start from {start.run}: {error}") from None
@@ -62,10 +63,22 @@ def copy_start(
             "run": start.run,
             "arm": record.arm,
             "cycle": record.cycle,
+            "changes": changes,
             "search": SEARCH.dump_python(search, mode="json"),
         }
         store.create(note_path, json.dumps(note).encode())
     return started_model(store, arm, model), SEARCH.validate_python(note["search"])
+
+
+def start_texts(store: Store, config: RunConfig) -> Iterator[str]:
+    """What each arm that was started from another run has from there, in words."""
+    for arm in config.arms:
+        if isinstance(arm.start_from, StartFromRun):
+            note = json.loads(read(store, f"{FOLDER}/{arm.name}.json", MAX_BYTES))
+            yield (
+                f"{arm.name} starts from {note['run']}, the champion of {note['arm']} after cycle "
+                f"{note['cycle']}: {note.get('changes', 'as it was')}"
+            )
 
 
 def started_model(store: Store, arm: ArmConfig, model: ModelConfig) -> Model:
@@ -77,8 +90,11 @@ def started_model(store: Store, arm: ArmConfig, model: ModelConfig) -> Model:
         raise InputError(f"{store.uri}/{path}: missing") from None
 
 
-def _champion(start: StartFromRun, arm: ArmConfig, model: ModelConfig) -> tuple[CycleRecord, Model]:
-    """The record and the champion to start from, in the shape of this run's models."""
+def _champion(
+    start: StartFromRun, arm: ArmConfig, model: ModelConfig
+) -> tuple[CycleRecord, Model, str]:
+    """The record and the champion to start from, in the shape of this run's models, and what is
+    different."""
     store = open_store(start.run)
     config = run_config(store)
     arms = {a.name: a for a in config.arms}
@@ -94,10 +110,24 @@ def _champion(start: StartFromRun, arm: ArmConfig, model: ModelConfig) -> tuple[
     except FileNotFoundError:
         text = f"the champion of cycle {record.cycle} is not kept any more (see retention)"
         raise InputError(text) from None
-    made = converted(found, model)
+    made, changes = converted(found, model), [_kept(found, model)]
     if arms[name].rule.name != arm.rule.name:
         made.set_mu(initial_mu(arm.rule))  # the other's mean nothing to this rule
-    return record, made
+        changes.append(f"rule {arms[name].rule.name} -> {arm.rule.name}")
+    return record, made, "; ".join(changes)
+
+
+def _kept(found: Model, model: ModelConfig) -> str:
+    """What of a champion stays in a model of this config."""
+    old, new = ([f.name for f in c.spec.features] for c in (found.config, model))
+    texts = [f"keeps the vectors of {', '.join(name for name in old if name in new)}"]
+    for what, names, others in (("drops", old, new), ("new", new, old)):
+        only = [name for name in names if name not in others]
+        texts += [f"{what}: {', '.join(only)}"] if only else []
+    for key in ("overlap", "alone"):
+        before, after = getattr(found.config, key), getattr(model, key)
+        texts += [f"{key} {before} -> {after}"] if before != after else []
+    return "; ".join(texts)
 
 
 def _record(store: Store, config: RunConfig, arm: str, cycle: int | None) -> CycleRecord:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from divergence.errors import InputError
 from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, StartFromRun, feature_spec
-from orchestrator.journal.journal import check_files, read_record
+from orchestrator.journal.journal import check_files, cycles_of, read_record
 from orchestrator.journal.models import model_config, read_model
 from orchestrator.journal.record import CorruptError, CycleRecord, winning_outcome
 from orchestrator.journal.run_folder import run_config
@@ -118,6 +118,10 @@ class History:
 
     def before(self, arm: ArmConfig, cycle: int, instance: int) -> tuple[Outcome, Chunk, ArmState]:
         """A recorded outcome, the events of its cycle, and its arm's state before that cycle."""
+        committed = cycles_of(self.store, arm.name)
+        if cycle not in committed:
+            ends = f"has cycles {committed[0]} to {committed[-1]}" if committed else "has none yet"
+            raise InputError(f"--cycle {cycle}: must be a committed cycle: {arm.name} {ends}")
         record = self.record(arm.name, cycle)
         recorded = next((o for o in record.outcomes if o.instance == instance), None)
         if recorded is None:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from orchestrator.offline.replay import Replay
-from orchestrator.watch.console import setting_text
+from orchestrator.watch.lines import setting_text
 from trainer.trajectory import Crossing, Point
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -21,8 +21,8 @@ def roll_back(place: Store, to: int | None = None) -> Version:
         earlier = [v for v in _originals(place) if v.number == to]
     if not earlier:
         known = ", ".join(str(v.number) for v in _originals(place)) or "none"
-        wanted = "an earlier version" if to is None else f"version {to}"
-        raise InputError(f"{place.uri}: has not got {wanted} any more; it has {known}")
+        wanted = "earlier version" if to is None else f"version {to}"
+        raise InputError(f"{place.uri}: there is no {wanted}; the place has {known}")
     return _again(place, newest, earlier[0], held=True)
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from html import escape
 
+from orchestrator.config.schema import LineagesSelect
 from orchestrator.report.decision import HOW, Advice, Decision
 from orchestrator.report.glossary import glossary
 from orchestrator.report.interval import CONFIDENCE
 from orchestrator.report.load import Run
 from orchestrator.report.stream import stream_lines
 from orchestrator.report.study import Study
+from orchestrator.watch.lines import summary_of
 
 MAX_FAULTS = 20
 MAX_BOXES = 3
@@ -45,7 +47,7 @@ def _box(found: Decision, count: int) -> str:
 
 def head(study: Study, refused: Sequence[str], lines: Sequence[str] = ()) -> str:
     """Runs, further lines about them, and faults, as HTML."""
-    listed = [*map(run_line, study.runs), *stream_lines(study), *lines]
+    listed = [*map(run_line, study.runs), *line_summaries(study), *stream_lines(study), *lines]
     runs = "".join(f"<li>{escape(line)}</li>" for line in listed)
     words = '<li><a href="#words">What the words mean</a></li>'
     return f'<ul class="runs soft">{runs}{words}</ul>{_faults(study, refused)}'
@@ -74,10 +76,19 @@ def run_line(run: Run) -> str:
     planned = f" of {run.config.cycles}" if (run.config.cycles or 0) >= run.cycles else ""
     lengths = {len(records) for records in run.records.values()}
     uneven = f" (arms have {min(lengths)} to {max(lengths)})" if len(lengths) > 1 else ""
+    arms = f"{len(run.records)} arm{'s' * (len(run.records) != 1)}"
+    what = "lines" if isinstance(run.config.search.select, LineagesSelect) else "instances"
     return (
-        f"{run.name}: {run.cycles}{planned} cycles{uneven}, {len(run.records)} arms of "
-        f"{run.config.search.instances} instances, {kind}, seed {run.config.seed}"
+        f"{run.name}: {run.cycles}{planned} cycles{uneven}, {arms} of "
+        f"{run.config.search.instances} {what}, {kind}, seed {run.config.seed}"
     )
+
+
+def line_summaries(study: Study) -> list[str]:
+    """For each arm with lines: which is the champion, since when and why."""
+    found = ((run, summary_of(own)) for run in study.shown for own in run.records.values())
+    several = len(study.shown) > 1
+    return [f"{run.name}: {text}" if several else text for run, text in found if text]
 
 
 def faults(study: Study, refused: Sequence[str]) -> list[str]:

@@ -17,7 +17,8 @@ from rich.text import Text
 
 from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
 from orchestrator.validation.uris import redact
-from trainer.setting import PARAMETERS, Setting
+from orchestrator.watch.lines import LineNews, champion_of, setting_text
+from trainer.outcome import Outcome
 
 BAR = 16
 SPIN_S = 0.1
@@ -54,6 +55,7 @@ class LineView:
     def __init__(self, stream: TextIO, cycles: int | None) -> None:
         self.stream, self.cycles = stream, cycles
         self._began = time.monotonic()
+        self._news = LineNews()
         self._turn = threading.Lock()  # stopping and publishing are announced by other threads
 
     def __enter__(self) -> "LineView":
@@ -63,9 +65,11 @@ class LineView:
         self.stream.flush()
 
     def show(self, records: Sequence[CycleRecord]) -> None:
-        """One cycle."""
+        """One cycle, and what it has changed among lines."""
         for record in records:
             self.say(f"{progress(record.cycle, self.cycles)}  {line(record)}")
+            for sentence in self._news.of(record):
+                self.say(f"  {sentence}")
 
     def say(self, message: str) -> None:
         """A line that is not about a cycle."""
@@ -107,6 +111,7 @@ class TableView:
         self.live = Live(console=console, auto_refresh=False)
         self.cycles = cycles
         self.seconds: list[float] = []
+        self._news, self._newest = LineNews(), dict[str, str]()
         self._spinner = Spinner("dots", "starting")
         self._began = time.monotonic()
         self._shown = threading.Event()
@@ -140,7 +145,12 @@ class TableView:
         if records:
             self._shown.set()
             self.seconds = [*self.seconds, _seconds(records)][-20:]
-            self.live.update(table(records, self.cycles, self.seconds), refresh=True)
+            shown = table(records, self.cycles, self.seconds)
+            for record in records:
+                for sentence in self._news.of(record):
+                    self._newest[record.arm] = f"cycle {record.cycle}, {sentence}"
+            shown.caption = Text("\n".join(self._newest.values()))
+            self.live.update(shown, refresh=True)
 
     def say(self, message: str) -> None:
         """A line above the table."""
@@ -163,6 +173,18 @@ def summary(record: CycleRecord) -> dict[str, Any]:
         "max_inf": _finite(record.norms.max_inf) if record.norms else None,
         "max_msqr": _finite(record.norms.max_msqr) if record.norms else None,
         "seconds": record.timings.get("cycle"),
+        **_lines_summary(record),
+    }
+
+
+def _lines_summary(record: CycleRecord) -> dict[str, Any]:
+    lines = record.lineages
+    if lines is None:
+        return {}
+    return {
+        "champion_line": lines.state.champion,
+        "why": lines.why,
+        "replaced": [asdict(one) for one in lines.replaced],
     }
 
 
@@ -176,7 +198,7 @@ def line(record: CycleRecord) -> str:
     if best is None:
         parts.append(_no_winner(record))
     else:
-        parts += [f"logloss {best.logloss:.5f}", setting_text(best.setting)]
+        parts += [f"logloss {best.logloss:.5f}", _winner(record, best)]
     if record.caution:
         parts.append(f"drawn cautiously (level {record.caution})")
     return "  ".join(parts)
@@ -192,7 +214,7 @@ def table(records: Sequence[CycleRecord], cycles: int | None, seconds: Sequence[
     if cycles is not None:
         left = (cycles - first.cycle - 1) * sum(seconds) / len(seconds)
         title.append(f"{duration(left)} left")
-    grid = Table(title=" · ".join(title), title_justify="left")
+    grid = Table(title=" · ".join(title), title_justify="left", caption_justify="left")
     for heading in ("arm", "retained", "log-loss", "served", "champion"):
         grid.add_column(heading, no_wrap=heading != "champion")
     for record in records:
@@ -206,7 +228,7 @@ def _row(record: CycleRecord) -> list[Text]:
     fraction = count.retained_fraction
     colour = "dim" if fraction is None else "red" if fraction < 0.8 else "green"
     retained = Text(f"{bar(fraction or 0.0)} {count.retained}/{count.launched}", style=colour)
-    champ = setting_text(best.setting) if best else _no_winner(record)
+    champ = _winner(record, best) if best else _no_winner(record)
     return [
         Text(record.arm),
         retained,
@@ -214,6 +236,12 @@ def _row(record: CycleRecord) -> list[Text]:
         Text(f"{served:.5f}" if served is not None else "-"),
         Text(champ + (f" (caution {record.caution})" if record.caution else "")),
     ]
+
+
+def _winner(record: CycleRecord, best: Outcome) -> str:
+    """The setting of the winner, and which line it is."""
+    line = champion_of(record)
+    return ("" if line is None else f"line {line}: ") + setting_text(best.setting)
 
 
 def _no_winner(record: CycleRecord) -> str:
@@ -228,15 +256,13 @@ def bar(fraction: float) -> str:
     return "█" * full + "░" * (BAR - full)
 
 
-def setting_text(setting: Setting) -> str:
-    """A setting in one line: what it has, four digits each."""
-    values = ((name, setting.value(name)) for name in (*PARAMETERS, *(setting.others or {})))
-    return " ".join(f"{name}={value:.4g}" for name, value in values if value is not None)
-
-
 def progress(cycle: int, cycles: int | None) -> str:
-    """The cycle by its number, from 0 on, and how far the run is with it."""
-    return f"cycle {cycle}" if cycles is None else f"cycle {cycle} ({cycle + 1} of {cycles})"
+    """The cycle by its number, from 0 on, and how far the run is with it.
+
+    A run may have been resumed with more cycles than the config in its folder says.
+    """
+    known = cycles is not None and cycle < cycles
+    return f"cycle {cycle} ({cycle + 1} of {cycles})" if known else f"cycle {cycle}"
 
 
 def duration(seconds: float) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.record import CycleRecord
-from orchestrator.storage.lease import LeaseTiming, current_lease, holder_is_alive
+from orchestrator.storage.lease import Lease, LeaseTiming, current_lease, holder_is_alive
 from orchestrator.storage.store import Store
 from orchestrator.watch.health import (
     Health,
@@ -27,12 +27,18 @@ def examine(
     arms = {name: arm_health(records) for name, (records, _) in hours.items() if records}
     newest = max((r for r, _ in hours.values()), key=len)
     done = min((arm.cycle + 1 for arm in arms.values()), default=0)
-    driver, working = _driver(store)
+    lease = current_lease(store)
+    driver, working = _driver(store, lease)
+    complete = len(arms) == len(hours) and not working and _is_finished(store, config, done)
     live = config.source.live and newest and newest[-1].chunk.newest
     return Health(
         driver=driver,
         working=working,
-        complete=len(arms) == len(hours) and _is_finished(store, config, done, working),
+        complete=complete,
+        driver_age_s=(now - parse_time(lease.since)).total_seconds()
+        if lease and lease.since
+        else None,
+        stopped=lease is None and not complete,
         arms=arms,
         commit_age_s=(now - committed_at(newest[-1])).total_seconds() if newest else None,
         interval_s=interval_s(newest),
@@ -41,15 +47,22 @@ def examine(
     )
 
 
-def _is_finished(store: Store, config: RunConfig, done: int, working: bool) -> bool:
+def _is_finished(store: Store, config: RunConfig, done: int) -> bool:
     """Whether a run with this many cycles has all of them, or its stream has ended."""
     if config.cycles is not None and done >= config.cycles:
         return True
-    return not working and config.source.cycles_at_end(store.uri) == done
+    return config.source.cycles_at_end(store.uri) == done
 
 
-def _driver(store: Store) -> tuple[str, bool]:
-    lease = current_lease(store)
+def _age_s(lease: Lease | None, now: datetime) -> float | None:
+    """How long ago a lease was taken; None if there is none, or a stranger has written its time."""
+    try:
+        return (now - parse_time(lease.since)).total_seconds() if lease else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _driver(store: Store, lease: Lease | None) -> tuple[str, bool]:
     if lease is None:
         return "no driver holds the lease", False
     timing = LeaseTiming()

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from itertools import pairwise
 
 from orchestrator.journal.journal import check_files, cycles_of, read_record
@@ -20,6 +21,8 @@ LATE_CYCLES = 2
 MIN_LATE_S = 60.0
 """A run with short cycles is not late before this."""
 STALE_CYCLES = 3
+STARTING_S = 600.0
+"""How long a run may take until its first commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,18 @@ class ArmHealth:
     set_aside_share: float
 
 
+class RunState(StrEnum):
+    """A run's health in one word."""
+
+    STARTING = "starting"
+    """Its driver is at work, and no cycle is committed yet."""
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    """Its driver has ended and given up its lease, before the run was finished."""
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """The state of a run at one time. `holdfast health --json` prints these fields."""
@@ -51,6 +66,10 @@ class Health:
     """Which driver holds the lease, for a message."""
     working: bool
     complete: bool
+    driver_age_s: float | None
+    """How long the driver has had its lease."""
+    stopped: bool
+    """No driver holds the lease, and the run is not complete."""
     arms: Mapping[str, ArmHealth]
     commit_age_s: float | None
     interval_s: float | None
@@ -150,19 +169,31 @@ def parse_time(text: str) -> datetime:
 def reasons(health: Health) -> list[str]:
     """Why the run is not healthy, a line each; empty if it is.
 
-    Nothing is expected of a run that is finished but its files.
+    Nothing is expected of a run that is finished or was stopped but its files.
     """
-    if health.complete:
+    if health.complete or health.stopped:
         return list(health.damaged)
     return [*_driver_reasons(health), *health.damaged, *_arm_reasons(health.arms.values())]
 
 
+def state_of(health: Health, why: Sequence[str]) -> RunState:
+    """The state in one word; `why` are the reasons."""
+    if why:
+        return RunState.UNHEALTHY
+    if health.stopped:
+        return RunState.STOPPED
+    if health.complete:
+        return RunState.FINISHED
+    return RunState.HEALTHY if health.arms else RunState.STARTING
+
+
 def _driver_reasons(health: Health) -> Iterator[str]:
     if not health.working:
-        yield f"the run has stopped: {health.driver}; the same `holdfast run` resumes it"
+        yield f"its driver has died: {health.driver}; the same `holdfast run` resumes it"
     age, usual = health.commit_age_s, health.interval_s
     if not health.arms:
-        yield "no cycle is committed yet"
+        if health.driver_age_s is None or health.driver_age_s > STARTING_S:
+            yield "no cycle is committed yet"
     elif age is not None and usual is not None:
         limit_s = max(LATE_CYCLES * usual, MIN_LATE_S)
         if age > limit_s:

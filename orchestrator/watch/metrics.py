@@ -8,6 +8,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from ray.util.metrics import Counter, Gauge
@@ -39,17 +40,23 @@ REMEMBERED = 20
 
 
 class RunMetrics:
-    """Keeps a run's metrics up to date. Ray must be up."""
+    """Keeps a run's metrics up to date. Ray must be up when the first cycle is committed."""
 
     def __init__(self, run: str, live: bool) -> None:
         """`live`: the stream's time is the clock's, so that a lag means something."""
         self._run, self._live = {"run": run}, live
-        self._gauges = {
+        self._started: deque[float] = deque(maxlen=REMEMBERED)
+
+    @cached_property
+    def _gauges(self) -> dict[str, Gauge]:
+        return {
             name: Gauge(name, description, ("run", "arm") if name in OF_ARMS else ("run",))
             for name, description in (OF_ARMS | OF_RUNS).items()
         }
-        self._outcomes = Counter(OUTCOMES, "Instances by status", ("run", "arm", "status"))
-        self._started: deque[float] = deque(maxlen=REMEMBERED)
+
+    @cached_property
+    def _outcomes(self) -> Counter:
+        return Counter(OUTCOMES, "Instances by status", ("run", "arm", "status"))
 
     def update(self, records: Sequence[CycleRecord]) -> None:
         """A cycle is committed."""

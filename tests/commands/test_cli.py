@@ -13,8 +13,9 @@ from orchestrator.config.file import config_text, read_config
 from orchestrator.journal.journal import commit, record_path
 from orchestrator.journal.run_folder import prepare
 from orchestrator.storage.local_store import LocalStore
-from support.configs import MINIMAL, SMALL, config
+from support.configs import MINIMAL, SMALL, config, small
 from support.records import record
+from support.runs import go_here
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,6 +124,23 @@ def test_mistakes_in_a_run_are_one_line_and_code_2(holdfast: Holdfast, tmp_path:
         ran = holdfast(*map(str, arguments))
         assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran.err
         assert message in ran.err
+
+
+def test_fewer_cycles_than_there_are_and_a_cycle_that_there_is_not(
+    holdfast: Holdfast, tmp_path: Path
+) -> None:
+    path, where = tmp_path / "run.yaml", tmp_path / "run"
+    path.write_text(SMALL)
+    go_here(small("cycles=2"), where)
+    ran = holdfast("run", str(path), "--out", str(where), "--set", "cycles=1")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        "cycles: 1 has no effect: the run has 2 already",
+        f"complete with 2 cycles in {where}",
+    ]
+    ran = holdfast("replay", str(where), "--cycle", "7", "--instance", "0")
+    assert ran.code == 2
+    assert "--cycle 7: must be a committed cycle: production has cycles 0 to 1" in ran.err
 
 
 def test_help_and_version(holdfast: Holdfast) -> None:

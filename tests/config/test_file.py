@@ -196,12 +196,12 @@ MISTAKES = [
     ),
     (
         "source: toy\narms: [{name: a, rule: entropc}]\n",
-        f"run.yaml:2: arms.0.rule: 'name' must be one of {', '.join(RULES)} "
+        f"run.yaml:2: arms.0.rule (arm a): 'name' must be one of {', '.join(RULES)} "
         '(did you mean entropic?), but is "entropc"',
     ),
     (
         "source: toy\narms: [{name: a, rule: L2}]\n",
-        f"run.yaml:2: arms.0.rule: 'name' must be one of {', '.join(RULES)} "
+        f"run.yaml:2: arms.0.rule (arm a): 'name' must be one of {', '.join(RULES)} "
         '(did you mean l2?), but is "L2"',
     ),
     (
@@ -212,33 +212,35 @@ MISTAKES = [
     ),
     (
         "source: toy\narms: [{name: a, rule: {lam: 1}}]\n",
-        f"run.yaml:2: arms.0.rule: needs 'name', one of {', '.join(RULES)}",
+        f"run.yaml:2: arms.0.rule (arm a): needs 'name', one of {', '.join(RULES)}",
     ),
     (
         "source: toy\narms: [{name: a, rule: {name: l2, rho: 1}}]\n",
-        "run.yaml:2: arms.0.rule.rho: unknown key; allowed: name, lam",
+        "run.yaml:2: arms.0.rule.rho (arm a): unknown key; allowed: name, lam",
     ),
     (
         "source: toy\narms: [{name: a}, {name: b, start_from: {arm: aa, cycle: 3}}]\n",
-        "run.yaml:2: arms.1.start_from.arm: must be one of the arms a, b (did you mean a?), "
-        "but is 'aa'",
+        "run.yaml:2: arms.1.start_from.arm (arm b): must be one of the arms a, b "
+        "(did you mean a?), but is 'aa'",
     ),
     (
         "source: toy\narms: [{name: a, start_from: {arm: a, cycle: 3}}]\n",
-        "run.yaml:2: arms.0.start_from.arm: must be another arm, but 'a' is this one",
+        "run.yaml:2: arms.0.start_from.arm (arm a): must be another arm, but 'a' is this one",
     ),
     (
         "source: toy\narms: [{name: a, start_from: {arm: b, cycle: 3}}, {name: b}]\n",
-        "run.yaml:2: arms.0.start_from.arm: must be listed before this arm, but 'b' comes later",
+        "run.yaml:2: arms.0.start_from.arm (arm a): must be listed before this arm, but 'b' comes "
+        "later",
     ),
     (
         "source: toy\ncycles: 3\narms: [{name: a}, {name: b, start_from: {arm: a, cycle: 3}}]\n",
-        "run.yaml:3: arms.1.start_from.cycle: must be below the run's 3 cycles, but is 3",
+        "run.yaml:3: arms.1.start_from.cycle (arm b): must be below the run's 3 cycles, but is 3",
     ),
     (
         "source: toy\narms: [{name: a}, {name: b, start_from: {arm: a, cycle: 3}}, "
         "{name: c, start_from: {arm: b, cycle: 3}}]\n",
-        "run.yaml:2: arms.2.start_from.cycle: must be above 3, the first cycle of 'b', but is 3",
+        "run.yaml:2: arms.2.start_from.cycle (arm c): must be above 3, the first cycle of 'b', "
+        "but is 3",
     ),
     (ARMS + "deadline_s: 0\n", "run.yaml:3: deadline_s: should be greater than 0, but is 0"),
     (
@@ -293,7 +295,7 @@ arms: [{name: a, cycles: 3}]
     missing, cycles = mistake_lines(text)
     key = "run.yaml:1: source.columns.a.missing: unknown key (it belongs beside columns); allowed: "
     assert missing.startswith(key)
-    assert "arms.0.cycles: unknown key (it belongs beside arms); allowed: " in cycles
+    assert "arms.0.cycles (arm a): unknown key (it belongs beside arms); allowed: " in cycles
 
 
 def test_all_mistakes_come_at_once_in_the_order_of_the_file() -> None:
@@ -309,10 +311,10 @@ arms:
         ["run.yaml:2", "cyles"],
         ["run.yaml:3", "source.events"],
         ["run.yaml:4", "model.tau"],
-        ["run.yaml:6", "arms.0.rule.mu_flor"],
+        ["run.yaml:6", "arms.0.rule.mu_flor (arm a)"],
         ["run.yaml:7", "arms.1.name"],
-        ["run.yaml:7", "arms.1.start_from.arm"],
-        ["run.yaml:7", "arms.1.start_from.cycle"],
+        ["run.yaml:7", "arms.1.start_from.arm (arm a)"],
+        ["run.yaml:7", "arms.1.start_from.cycle (arm a)"],
         ["--set seed=x", "seed"],
     ]
 

@@ -84,9 +84,10 @@ def test_a_number_is_fixed_or_searched() -> None:
     ("rule", "told"),
     [
         ('{name: "own_rules:Clip", c: {low: 0, high: 5, log: false}}',
-         "arms.1.rule.c: every value must be > 0, but is 0.0"),
-        ('{name: "own_rules:Clip", c: -1}', "arms.1.rule.c: should be greater than 0, but is -1"),
-        ('{name: "own_rules:Clip", d: 1}', "arms.1.rule.d: unknown key"),
+         "arms.1.rule.c (arm b): every value must be > 0, but is 0.0"),
+        ('{name: "own_rules:Clip", c: -1}',
+         "arms.1.rule.c (arm b): should be greater than 0, but is -1"),
+        ('{name: "own_rules:Clip", d: 1}', "arms.1.rule.d (arm b): unknown key"),
         ("own_rules:Clop", "own_rules.py: has no Clop"),
         ("own_limits:DEFAULT", "own_limits:DEFAULT: must be a class Name(NamedTuple)"),
     ],
@@ -136,7 +137,7 @@ def test_nothing_runs_that_the_user_has_not_named(code: Path, tmp_path: Path) ->
         any_kernel_rule(unseen.arms[1].rule)
     path = tmp_path / "own.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"own.yaml: arms.1.rule: own_rules:Clip is code"):
+    with pytest.raises(InputError, match=r"own.yaml: arms.1.rule .arm b.: own_rules:Clip is code"):
         load_config(str(path))
 
 
@@ -147,7 +148,9 @@ def test_changed_code_is_noticed(code: Path, file: str) -> None:
     with (code / file).open("a") as changed:
         changed.write("# changed\n")
     own_code.allow([code])
-    with pytest.raises(InputError, match=r"arms.1.rule.code: the code of own_rules:Clip has chang"):
+    with pytest.raises(
+        InputError, match=r"arms.1.rule.code .arm b.: the code of own_rules:Clip has chang"
+    ):
         read_config(text, "c")
 
 

@@ -20,10 +20,10 @@ def test_a_rule_gets_all_its_parameters(name: str) -> None:
 def test_rules_are_those_of_the_kernel_with_their_bounds() -> None:
     assert set(RULES) == set(divergence.rules.RULES)
     assert mistake_lines(MINIMAL, "arms.0.rule={name: naive, factor: 1}") == [
-        "--set arms.0.rule={name: naive, factor: 1}: arms.0.rule.factor: "
+        "--set arms.0.rule={name: naive, factor: 1}: arms.0.rule.factor (arm a): "
         "should be greater than 1, but is 1"
     ]
     assert mistake_lines(MINIMAL, "arms.0.rule={name: entropic, rho: 0}") == [
-        "--set arms.0.rule={name: entropic, rho: 0}: arms.0.rule.rho: "
+        "--set arms.0.rule={name: entropic, rho: 0}: arms.0.rule.rho (arm a): "
         "every value must be > 0, but is 0.0"
     ]

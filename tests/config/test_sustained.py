@@ -39,12 +39,13 @@ def test_a_kept_setting_is_what_every_cycle_tries() -> None:
     [
         (
             "arms:\n  - {name: a, rule: {name: l2, lam: {low: 0.1, high: 1}}}\n",
-            "run.yaml:4: arms.0.rule.lam: must be a single number with sustain, but is a range",
+            "run.yaml:4: arms.0.rule.lam (arm a): must be a single number with sustain, but is a "
+            "range",
         ),
         (
             "arms:\n  - {name: a}\n  - {name: b, start_from: {arm: a, cycle: 2}}\n",
-            "run.yaml:5: arms.1.start_from: must be omitted with sustain: every arm starts with "
-            "a new model",
+            "run.yaml:5: arms.1.start_from (arm b): must be omitted with sustain: every arm starts "
+            "with a new model",
         ),
     ],
 )

@@ -82,7 +82,7 @@ def test_another_config_is_refused_with_what_differs(store: LocalStore) -> None:
         prepare(store, config(MINIMAL, "seed=4", "cycles=3", "arms.0.rule=none"))
     assert str(caught.value) == (
         f"{store.uri}: holds a run with another config (seed was 0, is now 4; "
-        "arms.0.rule.name was 'l2', is now 'none'): use that config, or another --out"
+        "arms.0.rule.name (arm a) was 'l2', is now 'none'): use that config, or another --out"
     )
 
 

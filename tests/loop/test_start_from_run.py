@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from divergence.errors import InputError
-from orchestrator.config.schema import RunConfig
+from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import read_record
+from orchestrator.journal.models import model_config
+from orchestrator.loop.start_run import copy_start, start_texts
 from orchestrator.offline.replay import replay
+from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.open import open_store
 from support.configs import small
 from support.runs import go_here
@@ -47,6 +50,20 @@ def test_it_goes_on_from_the_champion_and_can_be_replayed(
     assert record.served_logloss is not None
     assert record.outcomes[0].setting.eta0 == champion_step(first)
     assert all(replay(store, "new", cycle, 1).same for cycle in (0, 1))
+
+
+def test_it_is_said_what_is_kept(first: Path, tmp_path: Path) -> None:
+    features = "features={user: [age, geo, device], ad: [campaign, advertiser]}"
+    config = start(first, features, "model={overlap: 3}")
+    store = open_store(str(tmp_path))
+    spec = resolve_spec(config.source, feature_spec(config.features))
+    copy_start(store, config, config.arms[0], model_config(config, spec))
+    (text,) = start_texts(store, config)
+    assert text == (
+        f"new starts from {first}, the champion of production after cycle 2: keeps the vectors of "
+        "age, device, campaign; drops: gender, category; new: geo, advertiser; overlap 2 -> 3; "
+        "rule l2 -> entropic"
+    )
 
 
 def champion_step(first: Path) -> float:

@@ -9,7 +9,8 @@ import pytest
 from divergence.errors import InputError
 from orchestrator.config.file import read_config
 from orchestrator.loop.run import Ending
-from support.runs import Heard, bits, go_here, records
+from orchestrator.pool.protocol import Pool
+from support.runs import Heard, bits, go_here, go_with, records
 
 HEAD = "timestamp,click,age,gender,device,campaign,category\n"
 REST = """
@@ -39,6 +40,27 @@ def test_a_cycle_without_events_is_committed_and_changes_nothing(tmp_path: Path)
     assert (empty.chunk.events, empty.outcomes, empty.winner) == (0, (), None)
     assert (empty.model, empty.search) == (first.model, first.search)
     assert last.served_logloss is not None
+
+
+def no_pool(*_: object) -> Pool:
+    raise AssertionError("nothing must be started")
+
+
+def test_mistakes_and_the_end_of_a_stream_start_no_process(tmp_path: Path) -> None:
+    (tmp_path / "events.csv").write_text(HEAD + rows(0, 1))
+    text = f"source: {{kind: files, path: {tmp_path}/events.csv, cut: {{minutes: 10}}, CLICK"
+    text = text + "timestamp: {unit: s}}" + REST
+    wrong = read_config(text.replace("CLICK", "click: device == D1, "), "run.yaml")
+    with pytest.raises(InputError, match="no event is a click: device holds 'd"):
+        go_with(no_pool, wrong, tmp_path / "wrong", None, None)
+    start = "arms.0.start_from={run: " + str(tmp_path / "other") + "}"
+    wrong = read_config(text.replace("CLICK", ""), "run.yaml", (start,))
+    with pytest.raises(InputError, match=r"only: cannot start from .*/other: .* not a run folder"):
+        go_with(no_pool, wrong, tmp_path / "started", None, None)
+    config = read_config(text.replace("CLICK", ""), "run.yaml")
+    go_here(config, tmp_path / "run")
+    ended = go_with(no_pool, config, tmp_path / "run", None, None)
+    assert (ended.ending, ended.cycle) == (Ending.STREAM_ENDED, 1)
 
 
 def test_a_folder_that_is_filled_is_followed_until_stopped(tmp_path: Path) -> None:

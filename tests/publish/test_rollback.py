@@ -58,6 +58,6 @@ def test_where_there_is_nothing_to_go_to(run: SmallRun, tmp_path: Path) -> None:
 
     assert "not a published place" in fails()
     Publisher(run.config, run.store, place, PublishConfig(to=place.uri)).publish(run.play())
-    assert "has not got an earlier version any more; it has 1" in fails()
-    assert "has not got version 7 any more; it has 1" in fails("--to", "7")
+    assert "there is no earlier version; the place has 1" in fails()
+    assert "there is no version 7; the place has 1" in fails("--to", "7")
     assert "is not held" in fails("--forward")

@@ -145,7 +145,7 @@ def test_a_followed_folder_is_looked_at_without_waiting(config: Path) -> None:
     assert isinstance(result.exception, InputError)
     (config.parent / "config.yaml").rename(config.parent / "_config.yaml")
     result = CliRunner().invoke(command.command, [str(config.parent / "_config.yaml")])
-    assert result.output.startswith("40 events in 1 cycles (the complete stream)"), result.exception
+    assert result.output.startswith("40 events in 1 cycle (the complete stream)"), result.exception
 
 
 @pytest.mark.parametrize(

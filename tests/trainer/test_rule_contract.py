@@ -34,7 +34,9 @@ def own_rule(tmp_path: Path) -> Iterator[Callable[[str, str], str]]:
     """Writes a rule into a module of its own (one is loaded once in a process); gives its name."""
 
     def write(module: str, moved: str) -> str:
-        (tmp_path / f"{module}.py").write_text(f"{HEAD}        return {moved}\n")
+        before, _, value = moved.rpartition("; ")
+        text = f"{HEAD}        {before or 'pass'}; return {value}\n"
+        (tmp_path / f"{module}.py").write_text(text)
         return f"{module}:Mine"
 
     own_code.allow([tmp_path])
@@ -68,8 +70,15 @@ def test_a_rule_that_breaks_it_is_noticed(own_rule: Callable[[str, str], str]) -
 
 
 @pytest.mark.slow  # compiles
+@pytest.mark.parametrize(
+    ("name", "body", "told"),
+    [
+        ("mine_uncompiled", "new + nothing", "line 13"),
+        ("mine_imports", "import math; new", "line 13: numba cannot compile"),
+    ],
+)
 def test_a_rule_that_does_not_compile_is_named_with_its_line(
-    own_rule: Callable[[str, str], str],
+    name: str, body: str, told: str, own_rule: Callable[[str, str], str]
 ) -> None:
-    with pytest.raises(BrokenError, match=r"mine_uncompiled\.py, line 13"):
-        CHECKS["compiles"][0](own_rule("mine_uncompiled", "new + nothing"))
+    with pytest.raises(BrokenError, match=rf"{name}\.py, {told}"):
+        CHECKS["compiles"][0](own_rule(name, body))

@@ -123,6 +123,7 @@ def alive(seconds: float) -> list[threading.Thread]:
 
 def test_progress_without_an_end() -> None:
     assert progress(4, None) == "cycle 4"
+    assert progress(4, 3) == "cycle 4", "it was resumed with more cycles"
 
 
 @pytest.mark.parametrize(

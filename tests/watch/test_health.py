@@ -1,6 +1,9 @@
 import hashlib
 import json
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,17 @@ from orchestrator.pool.local_pool import LocalPool
 from orchestrator.storage.lease import LeaseTiming, hold_lease
 from orchestrator.storage.local_store import LocalStore
 from orchestrator.watch.health import reasons
-from support.configs import config
+from support.configs import MINIMAL, config
 from support.event_files import rows, write
 from support.records import outcome, record
 
+HOLD_AND_DIE = """
+import os, sys
+from orchestrator.storage.lease import hold_lease
+from orchestrator.storage.open import open_store
+with hold_lease(open_store(sys.argv[1])):
+    os._exit(9)
+"""
 GOOD = tuple(outcome(i) for i in range(10))
 
 
@@ -68,7 +78,43 @@ def test_a_champion_whose_file_is_altered_or_gone_is_told(store: LocalStore) -> 
 def test_a_complete_run_needs_no_driver(store: LocalStore) -> None:
     cycles(store, 5, ended_s=1e6)
     assert why(store, "cycles=5") == []
-    assert "the run has stopped: no driver holds the lease" in why(store)[0]
+
+
+def test_a_run_that_was_stopped_says_so_and_how_to_resume(store: LocalStore) -> None:
+    """It is not unhealthy, but a monitor must hear of it: the exit code is one of its own."""
+    cycles(store, 5, ended_s=1e6)
+    assert why(store) == []
+    done = CliRunner().invoke(holdfast, ["health", str(store.root)])
+    assert done.exit_code == 4
+    assert done.output.splitlines()[0] == f"{store.uri}: stopped"
+    assert f"holdfast run {store.uri}/config.yaml --out {store.uri} --resume" in done.output
+    assert "!" not in done.output
+    (store.root / "journal/b/cycle-000004.json").write_bytes(b"torn")
+    assert CliRunner().invoke(holdfast, ["health", str(store.root)]).exit_code == 3
+
+
+def test_several_cycles_a_second_are_a_rate(store: LocalStore) -> None:
+    cycles(store, 5, every_s=0.4)
+    with hold_lease(store, timing=LeaseTiming(0.1)):
+        done = CliRunner().invoke(holdfast, ["health", str(store.root)])
+    assert re.search(r"ago, \d\.\d a second", done.output)
+
+
+def test_a_run_that_was_resumed_with_more_cycles_is_not_finished(store: LocalStore) -> None:
+    cycles(store, 5)
+    with hold_lease(store, timing=LeaseTiming(0.1)):
+        assert not examine(store, config(MINIMAL, "cycles=3")).complete
+    assert examine(store, config(MINIMAL, "cycles=3")).complete
+
+
+def test_a_driver_that_has_died_is_a_reason(store: LocalStore) -> None:
+    cycles(store, 5)
+    dead = subprocess.run(
+        [sys.executable, "-c", HOLD_AND_DIE, str(store.root)], check=False, timeout=60
+    )
+    assert dead.returncode == 9
+    assert "its driver has died" in why(store)[0]
+    assert CliRunner().invoke(holdfast, ["health", str(store.root)]).exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -105,7 +151,11 @@ def test_what_is_not_well_is_said(store: LocalStore, changes: dict[str, Any], re
 def test_damage_and_a_run_that_has_not_begun(store: LocalStore) -> None:
     prepare(store, config())
     with hold_lease(store, timing=LeaseTiming(0.1)):
-        assert why(store) == ["no cycle is committed yet"]
+        assert why(store) == []
+        done = CliRunner().invoke(holdfast, ["health", str(store.root)])
+        assert (done.exit_code, done.output.splitlines()[0]) == (0, f"{store.uri}: starting")
+        found = replace(examine(store, config()), driver_age_s=601.0)
+        assert reasons(found) == ["no cycle is committed yet"]
     cycles(store, 3)
     (store.root / "journal/b/cycle-000001.json").write_bytes(b"torn")
     assert "journal/b/cycle-000001.json: corrupt: not a complete record" in why(store)
@@ -119,9 +169,9 @@ def test_the_command_fits_a_screen_and_tells_by_its_exit_code(store: LocalStore)
         assert done.output.splitlines()[0] == f"{store.uri}: healthy"
         assert len(done.output.splitlines()) < 24
     done = CliRunner().invoke(holdfast, ["health", str(store.root), "--json"])
-    assert done.exit_code == 3
+    assert done.exit_code == 4
     told = json.loads(done.output)
-    assert (told["well"], told["working"]) == (False, False)
+    assert (told["state"], told["well"], told["working"]) == ("stopped", False, False)
     assert told["arms"]["a"]["retained_fraction"] == 1.0
 
 
@@ -147,9 +197,8 @@ def test_a_run_over_files_is_finished_when_they_are_read(tmp_path: Path) -> None
     over_days = config(OVER_FILES.replace("DAYS", str(days)), "cycles=4")
     run(over_days, store, prepare(store, over_days), [], LocalPool)
     done = CliRunner().invoke(holdfast, ["health", str(store.root)])
-    assert done.exit_code == 3  # one cycle of the new file is left
-    assert "the run has stopped" in done.output
-    assert re.search(r"ago, [\d.]+ a second", done.output)
+    assert done.exit_code == 4  # one cycle of the new file is left
+    assert done.output.splitlines()[0].endswith(": stopped")
 
 
 def test_a_run_over_a_folder_is_finished_at_the_end_marker(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
 from divergence import own_code
 from divergence.jit import compiling
@@ -78,7 +78,7 @@ def compiles(name: str) -> str:
     try:
         with compiling():
             train_kernel(world, tables_of(world, start), 0, 0)
-    except NumbaError as error:
+    except (NumbaError, UnsupportedBytecodeError) as error:
         raise BrokenError(_cause(error)) from error
     return f"in {time.perf_counter() - begin:.0f} s"
 
@@ -317,8 +317,12 @@ def _timed(name: str) -> Callable[[], float]:
     return run
 
 
-def _cause(error: NumbaError) -> str:
+def _cause(error: Exception) -> str:
     """The cause of a failed compilation in one line, with the user's line where there is one."""
+    if isinstance(error, UnsupportedBytecodeError):  # its text has the place in another form
+        place = re.search(r"Raised from (.+) \((\d+)\)", str(error))
+        where = f"{place[1]}, line {place[2]}: " if place else ""
+        return f"{where}numba cannot compile this statement: {str(error).partition(' found')[0]}"
     text = re.sub(r"\x1b\[\d*m", "", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     places = re.findall(r'File "([^"]+)", line (\d+)', text)

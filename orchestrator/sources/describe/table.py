@@ -27,9 +27,9 @@ def as_tables(described: Description) -> Group:
 
 def headline(described: Description) -> str:
     """The stream in one line."""
-    aside = sum(described.set_aside.values())
+    aside, cycles = sum(described.set_aside.values()), len(described.cycles)
     return (
-        f"{described.events:,} events in {len(described.cycles)} cycles"
+        f"{described.events:,} events in {cycles} cycle{'s' * (cycles != 1)}"
         f"{' (the complete stream)' if described.ended else ''}, CTR {_ctr(described)}, "
         f"{aside:,} rows set aside"
     )

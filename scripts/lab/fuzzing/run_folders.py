@@ -127,7 +127,7 @@ def read_run(case: Case, box: Sandbox) -> None:
     uri, step = str(box.out / "run"), case.head["step"]
     if step.startswith(("log", "health")):
         command, *options = step.split()
-        box.command(command, uri, *options, codes=(0, 2, 3) if command == "health" else (0, 2))
+        box.command(command, uri, *options, codes=(0, 2, 3, 4) if command == "health" else (0, 2))
         return
     box.step({"champion": _champions, "resume": _resume, "serve": _serve}[step].__get__(uri))
 

@@ -86,7 +86,7 @@ def _run_command(kind: Kind, case: Case, box: Sandbox) -> None:
         )
     except subprocess.TimeoutExpired:
         raise Failure(f"takes more than {COMMAND_LIMIT_S:g} s") from None
-    codes = (0, 2, 3) if arguments[0] == "health" else (0, 2)
+    codes = (0, 2, 3, 4) if arguments[0] == "health" else (0, 2)
     check_output(ended.returncode, ended.stdout, ended.stderr, codes)
 
 

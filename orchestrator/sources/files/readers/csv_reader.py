@@ -10,7 +10,13 @@ import pyarrow.csv
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.readers.lines import BOM, ENCODING, MAX_LINE_BYTES, TextFile
+from orchestrator.sources.files.readers.lines import (
+    BOM,
+    ENCODING,
+    MAX_LINE_BYTES,
+    TextFile,
+    arrow_stream,
+)
 from orchestrator.sources.files.readers.records import TextRows, csv_records
 from orchestrator.sources.files.reading import Csv
 from orchestrator.sources.files.rows import Block, Rows, aligned
@@ -108,7 +114,7 @@ class CsvReader:
         if not data or data.isspace():
             return pa.table({name: pa.array([], pa.string()) for name in columns})
         return pa.csv.read_csv(
-            pa.BufferReader(data),
+            arrow_stream(data),
             pa.csv.ReadOptions(column_names=list(self.columns()), block_size=together),
             pa.csv.ParseOptions(
                 delimiter=self._delimiter,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from orchestrator.sources.files.files import File
-from orchestrator.sources.files.readers.lines import BOM, ENCODING, TextFile
+from orchestrator.sources.files.readers.lines import BOM, ENCODING, TextFile, arrow_stream
 from orchestrator.sources.files.readers.records import line_records
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
@@ -46,7 +46,7 @@ class JsonlReader:
         data = self._lines.read(first).removeprefix(BOM)
         if _is_safe(data):
             try:
-                return tuple(pa.json.read_json(pa.BufferReader(data)).column_names)
+                return tuple(pa.json.read_json(arrow_stream(data)).column_names)
             except pa.ArrowInvalid:
                 pass
         found = map(_parsed, _row_lines(data))
@@ -64,7 +64,7 @@ class JsonlReader:
             unexpected_field_behavior="ignore",
         )
         try:
-            table = pa.json.read_json(pa.BufferReader(data), parse_options=options)
+            table = pa.json.read_json(arrow_stream(data), parse_options=options)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return _read_line_by_line(_row_lines(data), columns)
         if len(table) != block.rows:  # two objects on a line, or one on two

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
+import numpy as np
+import pyarrow as pa
+
 from divergence.errors import InputError
 from orchestrator.sources.files.files import File, file_errors
 from orchestrator.sources.files.readers.records import TextRows, line_records
@@ -12,6 +15,17 @@ BLOCK_BYTES = 8 << 20
 BOM = b"\xef\xbb\xbf"
 LINE_BYTES, MAX_LINE_BYTES = 64 << 10, 64 << 20
 ENCODING = "not UTF-8 text"
+
+
+def arrow_stream(data: bytes) -> pa.BufferReader:
+    """A copy of the bytes in Arrow's own memory, to be parsed.
+
+    Arrow's threads may drop what they have parsed a moment after the result is there. If it were
+    Python's memory, and the command ended in that moment, the process would abort.
+    """
+    copy = pa.allocate_buffer(len(data))
+    np.frombuffer(copy, np.uint8)[:] = np.frombuffer(data, np.uint8)
+    return pa.BufferReader(copy)
 
 
 class TextFile:
