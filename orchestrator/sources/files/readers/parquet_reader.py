@@ -19,6 +19,7 @@ from orchestrator.sources.files.readers.lines import ENCODING
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 BLOCK_ROWS = 1 << 16
+LONG = 0.25
 
 
 class ParquetReader:
@@ -27,11 +28,14 @@ class ParquetReader:
     def __init__(self, file: File) -> None:
         self._file = file
         try:
-            self._parquet = pq.ParquetFile(file.open())
+            self._handle = file.open()
+            self._parquet = pq.ParquetFile(self._handle)
             self._names = tuple(_checked_name(field) for field in self._parquet.schema_arrow)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InputError(f"{file.name} is not readable Parquet: {one_line(error)}") from error
         self._metadata = self._parquet.metadata
+        texts = (field.name for field in self._parquet.schema_arrow if field.type == pa.string())
+        self._encode(frozenset(texts))
 
     def blocks(self) -> list[Block]:
         """Row groups; small ones are joined up to about BLOCK_ROWS rows."""
@@ -59,6 +63,32 @@ class ParquetReader:
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns, with the file's own types; bytes are texts."""
+        return self._read_encoded(block, columns) or self._read_plain(block, columns)
+
+    def _read_encoded(self, block: Block, columns: Sequence[str]) -> Rows | None:
+        """The same with texts as dictionaries, as most files hold them: twice as fast.
+
+        None if anything is wrong. What it is, plain texts tell.
+        """
+        try:
+            table = self._encoded.read_row_groups(range(block.start, block.stop), list(columns))
+            table.validate(full=True)
+        except Exception:  # whatever a damaged file raises
+            return None
+        if len(table) != block.rows:
+            return None
+        long = {name for name in self._texts.intersection(columns) if _is_long(table.column(name))}
+        if long:
+            self._encode(self._texts - long)  # from the next block on
+        return Rows(table, declared=True)
+
+    def _encode(self, texts: frozenset[str]) -> None:
+        """Read these columns as dictionaries."""
+        self._texts = texts
+        options: dict[str, Any] = {"read_dictionary": sorted(texts), "metadata": self._metadata}
+        self._encoded = pq.ParquetFile(self._handle, **options)
+
+    def _read_plain(self, block: Block, columns: Sequence[str]) -> Rows:
         table = self._table(block, columns)
         if len(table) != block.rows:
             raise InputError(
@@ -114,6 +144,11 @@ class ParquetReader:
         leaves = self._metadata.row_group(group)
         places = range(leaves.num_columns)
         return next((c for c in map(leaves.column, places) if c.path_in_schema == column), None)
+
+
+def _is_long(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary has so many entries that it costs more than it saves."""
+    return sum(len(chunk.dictionary) for chunk in column.chunks) > LONG * len(column)
 
 
 def _checked_name(field: pa.Field) -> str:
