@@ -85,7 +85,8 @@ class JsonlReader:
 
 def _first_lines(data: bytes, most: int) -> list[bytes]:
     """The first lines, blank ones too. Looks at no more of the text than it must."""
-    lines, start = [], 0
+    lines: list[bytes] = []
+    start = 0
     while len(lines) < most and start <= len(data):
         stop = data.find(b"\n", start)
         stop = len(data) if stop < 0 else stop
