@@ -71,7 +71,7 @@ class ParquetReader:
         None if anything is wrong. What it is, plain texts tell.
         """
         try:
-            table = self._encoded.read_row_groups(range(block.start, block.stop), list(columns))
+            table = _with_texts(self._table(self._encoded, block, columns))
             table.validate(full=True)
         except Exception:  # whatever a damaged file raises
             return None
@@ -89,14 +89,13 @@ class ParquetReader:
         self._encoded = pq.ParquetFile(self._handle, **options)
 
     def _read_plain(self, block: Block, columns: Sequence[str]) -> Rows:
-        table = self._table(block, columns)
+        table = self._table(self._parquet, block, columns)
         if len(table) != block.rows:
             raise InputError(
                 f"{self._file.name} is damaged: {len(table)} rows from row {block.first} on, "
                 f"but its metadata say {block.rows}"
             )
-        for at, name in enumerate(table.column_names):
-            table = table.set_column(at, name, _as_texts(table.column(at)))
+        table = _with_texts(table)
         try:
             table.validate(full=True)
         except pa.ArrowInvalid as error:
@@ -128,7 +127,7 @@ class ParquetReader:
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
         """Row numbers and rows as JSON."""
-        table = self._table(block, self._names).take(positions)
+        table = self._table(self._parquet, block, self._names).take(positions)
         values = [[_shown(value) for value in column] for column in table.columns]
         rows = (
             dict(zip(table.column_names, row, strict=True)) for row in zip(*values, strict=True)
@@ -136,8 +135,8 @@ class ParquetReader:
         texts = (json.dumps(row, default=str, ensure_ascii=False) for row in rows)
         return [(block.first + at, text) for at, text in zip(positions, texts, strict=True)]
 
-    def _table(self, block: Block, columns: Sequence[str]) -> pa.Table:
-        return self._parquet.read_row_groups(range(block.start, block.stop), list(columns))
+    def _table(self, file: pq.ParquetFile, block: Block, columns: Sequence[str]) -> pa.Table:
+        return file.read_row_groups(range(block.start, block.stop), list(columns))
 
     def _leaf(self, group: int, column: str) -> Any:
         """The column's entry in the metadata, by name: nested columns shift the others' indices."""
@@ -157,6 +156,12 @@ def _checked_name(field: pa.Field) -> str:
     for at in range(field.type.num_fields):
         _checked_name(field.type.field(at))
     return str(field.name)
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    for at, name in enumerate(table.column_names):
+        table = table.set_column(at, name, _as_texts(table.column(at)))
+    return table
 
 
 def _as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
