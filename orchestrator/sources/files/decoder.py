@@ -1,4 +1,7 @@
-"""From a block of a file to mapped rows, with a bounded cache of the last ones."""
+"""From a block of a file to mapped rows, with a bounded cache of the last ones.
+
+The next block of the same file is read meanwhile, in a thread.
+"""
 
 import weakref
 from collections import OrderedDict

@@ -161,12 +161,8 @@ def _rule(reading: Reading, name: str) -> Column:
 
 
 def _column_or_nulls(table: pa.Table, name: str) -> pa.Array:
-    """Without dictionaries, which are only how some texts are stored."""
     if name not in table.column_names:
         return pa.nulls(len(table))
-    kind = table.schema.field(name).type
-    if pa.types.is_dictionary(kind):
-        table = pa.table({name: table.column(name).cast(kind.value_type)})
     return column(table, name)
 
 
