@@ -16,7 +16,7 @@ from trainer.instance import Job
 ANSWER_S = 60.0
 
 
-class Span(NamedTuple):
+class BatchSpan(NamedTuple):
     """When a batch was trained, by the machine's clock."""
 
     cycle: int
@@ -31,10 +31,10 @@ class TimedActor(TrainerActor):
         begin = time.monotonic()
         reply = super()._train(batch, work, end)
         noted = self.__dict__.setdefault("noted", [])
-        noted.append(Span(batch.cycle, begin, time.monotonic()))
+        noted.append(BatchSpan(batch.cycle, begin, time.monotonic()))
         return reply
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> list[BatchSpan]:
         """Of all batches."""
         return list(self.__dict__.get("noted", []))
 
@@ -42,7 +42,7 @@ class TimedActor(TrainerActor):
 class TimedPool(RayPool):
     """Keeps what its actors have noted. All are on one machine, which has one clock."""
 
-    noted: ClassVar[list[list[Span]]] = []
+    noted: ClassVar[list[list[BatchSpan]]] = []
     """Of the last pool, by actor."""
 
     def __init__(self, job: Job, rules: Sequence[Rule], **options: Any) -> None:
@@ -56,7 +56,7 @@ class TimedPool(RayPool):
         super().close()
 
 
-def turns(noted: Sequence[Sequence[Span]]) -> list[float]:
+def turns(noted: Sequence[Sequence[BatchSpan]]) -> list[float]:
     """Seconds from the end of a cycle's last instance until the next cycle trains, on average of
     the actors, for each pair of cycles."""
     spans = [span for actor in noted for span in actor]

@@ -65,6 +65,7 @@ class IsolatedParquet:
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns, with the file's own types; dictionaries are only how texts come here."""
         broken, table = self._ask("read", block, columns)
+        assert table is not None, "the child sends it, or an error"
         for at, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type):
                 plain = table.column(at).cast(field.type.value_type)
