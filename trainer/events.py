@@ -73,10 +73,12 @@ def check_events(events: "pa.Table | pd.DataFrame", spec: FeatureSpec) -> Checke
         if bad.any():
             fault[bad & (fault == 0)] = len(reasons)
             reasons.append(reason)
-    broken = fault != 0
-    reason_of = pa.array([reasons[i] for i in fault[broken]], pa.string())
-    set_aside = table.filter(pa.array(broken)).append_column("reason", reason_of)
-    good = table if not broken.any() else table.filter(pa.array(~broken))
+    set_aside, good = table.slice(0, 0), table
+    if len(reasons) > 1:
+        broken = pa.array(fault != 0)
+        set_aside, good = table.filter(broken), table.filter(pc.invert(broken))
+    reason_of = pa.array([reasons[i] for i in fault[fault != 0]], pa.string())
+    set_aside = set_aside.append_column("reason", reason_of)
     good, reordered = _in_time_order(_selected(good, spec), spec)
     return CheckedEvents(good, set_aside, reordered)
 

@@ -40,20 +40,36 @@ class ModelConfig:
 class Side(KeyIndex):
     """The rows of the user features or of the ad features, with all data of each vector."""
 
-    COLUMNS = (*KeyIndex.COLUMNS, "rows", "mu", "inf", "msqr")
+    COLUMNS = (*KeyIndex.COLUMNS, "rows", "mu", "_inf", "_msqr", "_stale")
 
     def __init__(self, width: int):
         """No rows, of vectors padded to `width`."""
         super().__init__()
         self.rows = np.zeros((0, PARTS, width), np.float32)
         self.mu = np.zeros(0, np.float32)
-        self.inf = np.zeros(0, np.float32)
-        self.msqr = np.zeros(0, np.float32)
+        self._inf = np.zeros(0, np.float32)
+        self._msqr = np.zeros(0, np.float32)
+        self._stale = np.zeros(0, np.bool_)
+        """Whether the norms of a row are of an earlier vector."""
+        self._length = width
+
+    @property
+    def inf(self) -> NDArray[np.float32]:
+        """The largest |entry| of each row, 0 for rows that are free."""
+        self._measure()
+        return self._inf
+
+    @property
+    def msqr(self) -> NDArray[np.float32]:
+        """The mean square of each row."""
+        self._measure()
+        return self._msqr
 
     def remove(self, key: Key) -> int:
         """Forget a vector; returns its row."""
         row = super().remove(key)
-        self.inf[row] = self.msqr[row] = 0.0
+        self._inf[row] = self._msqr[row] = 0.0
+        self._stale[row] = False
         return row
 
     def write(
@@ -65,7 +81,14 @@ class Side(KeyIndex):
     ) -> None:
         """Set the vectors, sums and multipliers of these rows."""
         self.rows[at], self.mu[at] = rows, mu
-        self.inf[at], self.msqr[at] = norms(rows[:, 0, :length])
+        self._stale[at], self._length = True, length
+
+    def _measure(self) -> None:
+        """Norms are computed when they are asked for: no actor waits for them."""
+        at = np.flatnonzero(self._stale)
+        if len(at):
+            self._inf[at], self._msqr[at] = norms(self.rows[at][:, 0, : self._length])
+            self._stale[at] = False
 
 
 @dataclass(frozen=True)

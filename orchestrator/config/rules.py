@@ -6,6 +6,7 @@ from `search.ranges` unless the arm sets them here. A rule of the user's own has
 run (a run folder is looked at), its parameters stay as they are written, and nothing is imported.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 
@@ -171,13 +172,21 @@ def _is_range(value: object) -> bool:
 
 def kernel_rule(rule: Rule, setting: Setting) -> rules.Rule:
     """The rule in the form that the kernel takes, for an instance with this setting."""
+    return kernel_rules(rule, [setting])[0]
+
+
+def kernel_rules(rule: Rule, settings: Sequence[Setting]) -> list[rules.Rule]:
+    """The same for many settings."""
     fixed = set(type(rule).model_fields) - {"name", "code"}
     values = {field: getattr(rule, field) for field in fixed}
-    for name in searched(rule):
-        values[name] = setting.value(name)
-        if values[name] is None:
-            raise InputError(f"rule {rule.name}: this setting has no {name}")
-    return rules.make_rule(rule.name, **values)
+    names, made = searched(rule), []
+    for setting in settings:
+        for name in names:
+            values[name] = setting.value(name)
+            if values[name] is None:
+                raise InputError(f"rule {rule.name}: this setting has no {name}")
+        made.append(rules.make_rule(rule.name, **values))
+    return made
 
 
 def any_kernel_rule(rule: Rule) -> rules.Rule:

@@ -6,7 +6,7 @@ from typing import Any
 
 from divergence.bound import rho0
 from divergence.rules import Rule
-from orchestrator.config.rules import any_kernel_rule, initial_mu, kernel_rule
+from orchestrator.config.rules import any_kernel_rule, initial_mu, kernel_rules
 from orchestrator.config.schema import ArmConfig, RunConfig
 from orchestrator.config.space import Space, space_of
 from orchestrator.journal.record import FileRef, LinesRecord
@@ -76,10 +76,8 @@ class ArmState:
         assert prepared.chunk is not None
         state = self.search if leader is None else with_leader_steps(self.search, leader)
         settings = ask(self._search_config, self._space, state, draws)
-        tasks = (
-            Task(i, setting, kernel_rule(self.config.rule, setting))
-            for i, setting in enumerate(settings)
-        )
+        made = zip(settings, kernel_rules(self.config.rule, settings), strict=True)
+        tasks = (Task(i, setting, rule) for i, (setting, rule) in enumerate(made))
         rows = self.gather(prepared.cycle, prepared.chunk)
         return Plan(
             prepared.cycle, prepared.chunk, prepared.shared, rows, tuple(tasks), state.caution

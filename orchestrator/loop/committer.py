@@ -42,6 +42,8 @@ class PendingCommit:
     changes: Changes | None
     snapshots: Mapping[str, Any] = field(default_factory=dict)
     """Models of lines, by path, as bytes or arrays of bytes."""
+    freed: object = field(default=None, repr=False, compare=False)
+    """What the cycle no longer needs. It is freed with the commit: that takes a while, too."""
 
 
 class Committer:

@@ -64,10 +64,10 @@ def run_cycle(loop: Loop, cycle: int) -> bool:
         changes[result.arm] = loop.arms[result.arm].adopt(plans[result.arm], result)
 
     clock.adopted()
-    pending = []
+    pending, used = [], (prepared, plans, training, results)
     for arm in arms:
         record = _record(loop, prepared, clock, arm, plans.get(arm.name), results.get(arm.name))
-        pending.append(PendingCommit(arm, record, changes.get(arm.name), arm.snapshots))
+        pending.append(PendingCommit(arm, record, changes.get(arm.name), arm.snapshots, used))
     loop.committer.hand_over(pending)
     return True
 

@@ -21,7 +21,8 @@ class BackgroundThread:
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._stopped = threading.Event()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Run a call after those before it."""
@@ -29,10 +30,12 @@ class BackgroundThread:
         self._calls.put((future, call))
         return future
 
-    def stop(self) -> None:
-        """Start no further call. Does not wait for the one that runs."""
+    def stop(self, wait_s: float = 0.0) -> None:
+        """Start no further call. Waits this long for the one that runs."""
         self._stopped.set()
         self._calls.put(None)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(wait_s)
 
     def _run(self) -> None:
         while (entry := self._calls.get()) is not None:

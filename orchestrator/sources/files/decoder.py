@@ -1,5 +1,9 @@
-"""From a block of a file to mapped rows, with a bounded cache of the last ones."""
+"""From a block of a file to mapped rows, with a bounded cache of the last ones.
 
+The next block of the same file is read meanwhile, in a thread.
+"""
+
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,16 +23,20 @@ from orchestrator.sources.files.mapping.features import (
 )
 from orchestrator.sources.files.mapping.label_hints import frequent
 from orchestrator.sources.files.mapping.times import Times, ticks_of, zone_mix
+from orchestrator.sources.files.readers.ahead import AheadReader
 from orchestrator.sources.files.readers.csv_reader import CsvReader
 from orchestrator.sources.files.readers.jsonl_reader import JsonlReader
 from orchestrator.sources.files.readers.parquet_process import IsolatedParquet
 from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block, Reader, Rows
+from orchestrator.storage.background import BackgroundThread
 from trainer.events import column
 from trainer.features import FeatureSpec
 
 CACHE_BYTES = 256 << 20
 OPEN_FILES = 4
+END_S = 1.0
+"""How long the end of the process waits for a block that is being read."""
 
 
 class Decoder:
@@ -38,6 +46,8 @@ class Decoder:
         self.reading = reading
         self.spec = spec
         self._wanted = columns_in_file(reading, spec)
+        self._thread = BackgroundThread("read")
+        weakref.finalize(self, self._thread.stop, END_S)
         self._readers: OrderedDict[File, tuple[Reader, list[str]]] = OrderedDict()
         self._decoded: OrderedDict[tuple[File, int], Mapped] = OrderedDict()
         self._zoned: dict[bool, str] = {}
@@ -101,7 +111,7 @@ class Decoder:
 
     def _reader(self, file: File) -> tuple[Reader, list[str]]:
         if file not in self._readers:
-            reader = _open(file, self.reading)
+            reader = AheadReader(self._open(file), self._thread)
             there = reader.columns()
             columns = list(dict.fromkeys(self._wanted.values()))
             if there:  # else a file without a readable row: all columns are null
@@ -112,6 +122,15 @@ class Decoder:
                 self._readers.popitem(last=False)
         self._readers.move_to_end(file)
         return self._readers[file]
+
+    def _open(self, file: File) -> Reader:
+        match format_of(file, self.reading.format):
+            case "parquet":
+                return IsolatedParquet(file)
+            case "csv":
+                return CsvReader(file, self.reading.csv)
+            case "jsonl":
+                return JsonlReader(file)
 
     def _check_times(self, file: File, zoned: bool | None, unit_hint: str | None) -> None:
         if unit_hint is not None and not self._times_seen:
@@ -131,16 +150,6 @@ class Decoder:
 def instant(ticks: int) -> str:
     """Microseconds since 1970 as an ISO text."""
     return datetime.fromtimestamp(ticks / 1e6, UTC).isoformat(timespec="seconds")
-
-
-def _open(file: File, reading: Reading) -> Reader:
-    match format_of(file, reading.format):
-        case "parquet":
-            return IsolatedParquet(file)
-        case "csv":
-            return CsvReader(file, reading.csv)
-        case "jsonl":
-            return JsonlReader(file)
 
 
 @contextmanager

@@ -133,7 +133,9 @@ def event_times(rows: Rows, reading: Reading, spec: FeatureSpec) -> Times:
 
 def filled(times: pa.Array) -> NDArray[np.int64]:
     """A time for every row, in microseconds; -1 if no row has one."""
-    known = pc.fill_null_backward(pc.fill_null_forward(times)).cast(pa.int64())
+    known = times.cast(pa.int64())
+    if known.null_count:
+        known = pc.fill_null_backward(pc.fill_null_forward(known))
     return np.asarray(known.fill_null(-1), dtype=np.int64)
 
 

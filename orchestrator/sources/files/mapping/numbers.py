@@ -59,7 +59,10 @@ def binned(numbers: NDArray[np.float64], column: Column) -> pa.Array:
 def _by_edges(
     values: NDArray[np.float64], edges: tuple[float, ...]
 ) -> tuple[NDArray[np.int64], list[str]]:
-    return np.digitize(values, edges), bin_names(edges)
+    codes = np.zeros(len(values), np.int64)
+    for edge in edges:  # few: faster than a search for each value
+        codes += values >= edge
+    return codes, bin_names(edges)
 
 
 def bin_names(edges: tuple[float, ...]) -> list[str]:

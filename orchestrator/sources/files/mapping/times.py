@@ -71,7 +71,7 @@ def times_of(column: pa.Array, rule: Timestamp) -> Times:
 
 def _checked(column: pa.Array, values: pa.Array, zoned: bool | None, unit: str | None) -> Times:
     ticks = ticks_of(values)
-    hint = _unit_hint(ticks_of(values.drop_null()), unit)
+    hint = _unit_hint(ticks_of(values.drop_null()) if values.null_count else ticks, unit)
     known = pc.is_valid(values).to_numpy(zero_copy_only=False)
     implausible = known & ((ticks < 0) | (ticks >= LATEST))
     written = pc.is_valid(column).to_numpy(zero_copy_only=False)
@@ -91,7 +91,7 @@ def _unit_hint(ticks: NDArray[np.int64], unit: str | None) -> str | None:
 
     Times that count from zero fit no other unit.
     """
-    if not len(ticks):
+    if not len(ticks) or YEAR <= ticks.min() <= ticks.max() < LATEST:
         return None
     low, high = (float(tick) for tick in np.quantile(ticks, (0.01, 0.99)))
     if not (low > -YEAR and high < YEAR) and low < LATEST:

@@ -15,7 +15,7 @@ import pyarrow.json
 
 from orchestrator.sources.files.files import File
 from orchestrator.sources.files.readers.lines import BOM, ENCODING, TextFile, arrow_stream
-from orchestrator.sources.files.readers.records import line_records
+from orchestrator.sources.files.readers.records import TextRows, line_records
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 BROKEN, DEEP = "not a JSON object", "nested too deeply"
@@ -44,7 +44,7 @@ class JsonlReader:
         if first is None:
             return ()
         data = self._lines.read(first).removeprefix(BOM)
-        if _is_safe(data):
+        if _is_safe(data, line_records(data)):
             try:
                 return tuple(pa.json.read_json(arrow_stream(data)).column_names)
             except pa.ArrowInvalid:
@@ -54,10 +54,13 @@ class JsonlReader:
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns; an absent one is null."""
-        data = self._lines.read(block).removeprefix(BOM)
-        if not _is_safe(data):
+        data, rows = self._lines.read(block), self._lines.records(block)
+        if data.startswith(BOM):
+            data = data.removeprefix(BOM)
+            rows = line_records(data)
+        if not _is_safe(data, rows):
             return _read_line_by_line(_row_lines(data), columns)
-        sample = map(_parsed, data.split(b"\n", SAMPLE)[:SAMPLE])
+        sample = map(_parsed, _first_lines(data, SAMPLE))
         options = pa.json.ParseOptions(
             explicit_schema=_schema(sample, columns),
             newlines_in_values=False,
@@ -80,22 +83,39 @@ class JsonlReader:
         return self._lines.raw(block, positions)
 
 
+def _first_lines(data: bytes, most: int) -> list[bytes]:
+    """The first lines, blank ones too. Looks at no more of the text than it must."""
+    lines: list[bytes] = []
+    start = 0
+    while len(lines) < most and start <= len(data):
+        stop = data.find(b"\n", start)
+        stop = len(data) if stop < 0 else stop
+        lines.append(data[start:stop])
+        start = stop + 1
+    return lines
+
+
 def _row_lines(data: bytes) -> list[bytes]:
     lines = data.split(b"\n")
     return [lines[n] for n in line_records(data).lines]
 
 
-def _is_safe(data: bytes) -> bool:
+def _is_safe(data: bytes, rows: TextRows) -> bool:
     """Whether all of these lines are UTF-8, and none is nested too deeply or null.
 
     pyarrow crashes on a null before the first object of what it reads at a time.
     """
-    if data.lstrip()[:1] == b"n" or NULL.search(data):
+    text = np.frombuffer(data, np.uint8)
+    opening = text[rows.starts] == ord("{")  # of all rows, where nobody has edited the file
+    if not opening.all() and (data.lstrip()[:1] == b"n" or NULL.search(data)):
         return False
     try:
         _ = data.isascii() or data.decode()
     except UnicodeDecodeError:
         return False
+    signs = np.count_nonzero(text == ord("{")) + np.count_nonzero(text == ord("["))
+    if signs - np.count_nonzero(opening) < MAX_DEPTH:  # even if one row had all others, too
+        return True
     suspicious = MANY_OPENING.search(data.translate(None, NOT_OPENING))
     return suspicious is None or not any(map(_is_deep, data.split(b"\n")))
 

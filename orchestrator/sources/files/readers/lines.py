@@ -52,8 +52,9 @@ class TextFile:
         while data := self._complete_rows(start):
             stop = start + len(data)
             self._last = (start, data)
-            yield Block(start, stop, first, len(self._records_at(start, data).starts))
-            start, first = stop, first + data.count(b"\n")
+            rows = self._records_at(start, data)
+            yield Block(start, stop, first, len(rows.starts))
+            start, first = stop, first + rows.line_ends
 
     def read(self, block: Block) -> bytes:
         """A block's bytes. Keeps the last block, since the index reads what it has just cut."""

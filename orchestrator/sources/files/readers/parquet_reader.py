@@ -19,6 +19,7 @@ from orchestrator.sources.files.readers.lines import ENCODING
 from orchestrator.sources.files.rows import Block, Rows, aligned
 
 BLOCK_ROWS = 1 << 16
+LONG = 0.25
 
 
 class ParquetReader:
@@ -27,11 +28,14 @@ class ParquetReader:
     def __init__(self, file: File) -> None:
         self._file = file
         try:
-            self._parquet = pq.ParquetFile(file.open())
+            self._handle = file.open()
+            self._parquet = pq.ParquetFile(self._handle)
             self._names = tuple(_checked_name(field) for field in self._parquet.schema_arrow)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise InputError(f"{file.name} is not readable Parquet: {one_line(error)}") from error
         self._metadata = self._parquet.metadata
+        texts = (field.name for field in self._parquet.schema_arrow if field.type == pa.string())
+        self._encode(frozenset(texts))
 
     def blocks(self) -> list[Block]:
         """Row groups; small ones are joined up to about BLOCK_ROWS rows."""
@@ -59,14 +63,39 @@ class ParquetReader:
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns, with the file's own types; bytes are texts."""
-        table = self._table(block, columns)
+        return self._read_encoded(block, columns) or self._read_plain(block, columns)
+
+    def _read_encoded(self, block: Block, columns: Sequence[str]) -> Rows | None:
+        """The same with texts as dictionaries, as most files hold them: twice as fast.
+
+        None if anything is wrong. What it is, plain texts tell.
+        """
+        try:
+            table = _with_texts(self._table(self._encoded, block, columns))
+            table.validate(full=True)
+        except Exception:  # whatever a damaged file raises
+            return None
+        if len(table) != block.rows:
+            return None
+        long = {name for name in self._texts.intersection(columns) if _is_long(table.column(name))}
+        if long:
+            self._encode(self._texts - long)  # from the next block on
+        return Rows(table, declared=True)
+
+    def _encode(self, texts: frozenset[str]) -> None:
+        """Read these columns as dictionaries."""
+        self._texts = texts
+        options: dict[str, Any] = {"read_dictionary": sorted(texts), "metadata": self._metadata}
+        self._encoded = pq.ParquetFile(self._handle, **options)
+
+    def _read_plain(self, block: Block, columns: Sequence[str]) -> Rows:
+        table = self._table(self._parquet, block, columns)
         if len(table) != block.rows:
             raise InputError(
                 f"{self._file.name} is damaged: {len(table)} rows from row {block.first} on, "
                 f"but its metadata say {block.rows}"
             )
-        for at, name in enumerate(table.column_names):
-            table = table.set_column(at, name, _as_texts(table.column(at)))
+        table = _with_texts(table)
         try:
             table.validate(full=True)
         except pa.ArrowInvalid as error:
@@ -98,7 +127,7 @@ class ParquetReader:
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
         """Row numbers and rows as JSON."""
-        table = self._table(block, self._names).take(positions)
+        table = self._table(self._parquet, block, self._names).take(positions)
         values = [[_shown(value) for value in column] for column in table.columns]
         rows = (
             dict(zip(table.column_names, row, strict=True)) for row in zip(*values, strict=True)
@@ -106,8 +135,8 @@ class ParquetReader:
         texts = (json.dumps(row, default=str, ensure_ascii=False) for row in rows)
         return [(block.first + at, text) for at, text in zip(positions, texts, strict=True)]
 
-    def _table(self, block: Block, columns: Sequence[str]) -> pa.Table:
-        return self._parquet.read_row_groups(range(block.start, block.stop), list(columns))
+    def _table(self, file: pq.ParquetFile, block: Block, columns: Sequence[str]) -> pa.Table:
+        return file.read_row_groups(range(block.start, block.stop), list(columns))
 
     def _leaf(self, group: int, column: str) -> Any:
         """The column's entry in the metadata, by name: nested columns shift the others' indices."""
@@ -116,12 +145,23 @@ class ParquetReader:
         return next((c for c in map(leaves.column, places) if c.path_in_schema == column), None)
 
 
+def _is_long(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary has so many entries that it costs more than it saves."""
+    return sum(len(chunk.dictionary) for chunk in column.chunks) > LONG * len(column)
+
+
 def _checked_name(field: pa.Field) -> str:
     """The field's name. `UnicodeDecodeError` if that, or a name in its type, is not UTF-8."""
     _ = getattr(field.type, "tz", None)
     for at in range(field.type.num_fields):
         _checked_name(field.type.field(at))
     return str(field.name)
+
+
+def _with_texts(table: pa.Table) -> pa.Table:
+    for at, name in enumerate(table.column_names):
+        table = table.set_column(at, name, _as_texts(table.column(at)))
+    return table
 
 
 def _as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
