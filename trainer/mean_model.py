@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trainer.chunk import Chunk
 from trainer.geometry import PARTS, Shape
+from trainer.instance import Buffers
 from trainer.kernel import Tables
 from trainer.model import Model, ModelConfig, Side, WorkingSet, new_vectors
 
@@ -55,8 +56,8 @@ def mean_like(model: Model, count: int) -> Model:
 
 def mean_bias(biases: NDArray[np.float64]) -> NDArray[np.float64]:
     """The mean of biases [k, 2] and of their sums: exactly theirs if all are the same."""
-    first: NDArray[np.float64] = biases[0]
-    return first + (biases - first).mean(axis=0)
+    mean: NDArray[np.float64] = biases[0] + (biases - biases[0]).mean(axis=0)
+    return mean
 
 
 def put_member(wide: Model, seat: int, model: Model) -> None:
@@ -114,7 +115,7 @@ def with_members(
     None: a member has skipped the chunk. It keeps its rows, and new values get their first vectors.
     The bias stays as it is.
     """
-    narrow, made = config.shape, Tables(*(array.copy() for array in start.tables))
+    narrow, made = config.shape, Buffers().copy_of(start.tables)
     sides = (
         (made.user, shape.user_padded, narrow.user_padded, 1),
         (made.ad, shape.ad_padded, narrow.ad_padded, len(members)),
@@ -130,9 +131,8 @@ def with_members(
                 rows[:, :, columns] = given[:, :, : len(columns)]
                 rows[:, 0, columns] /= share
             elif len(new):
-                rows[np.ix_(new, [0], columns)] = (
-                    new_vectors(config, keys, new, len(columns))[:, None] / share
-                )
+                first = new_vectors(config, keys, new, len(columns))
+                rows[new[:, None], 0, columns] = first / share
     return made
 
 

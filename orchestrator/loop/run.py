@@ -67,9 +67,9 @@ def run(
     step("opening the source")
     source = open_source(config.source, feature_spec(config.features), store.uri, stop)
     resume_source(source, start)
-    arms = open_arms(config, model_config(config, source.spec), store, start.records)
-    shape = next(iter(arms.values())).model.shape
-    job = Job(source.spec, shape, config.model.tau)
+    model = model_config(config, source.spec)
+    arms = open_arms(config, model, store, start.records)
+    job = Job(source.spec, model.shape, config.model.tau)
     step("starting trainer processes, and compiling for them (once on each machine)")
     with (
         closing(make_pool(job, [arm.sample_rule for arm in arms.values()])) as pool,
