@@ -233,6 +233,11 @@ def files_of(record: CycleRecord) -> tuple[FileRef, ...]:
     return (*record.model, *bases.values())
 
 
+def members_of(record: CycleRecord) -> tuple[int, ...]:
+    """The lines whose mean is served after this record; none where one model is."""
+    return record.lineages.state.members if record.lineages else ()
+
+
 def winning_outcome(record: CycleRecord) -> Outcome | None:
     """The outcome of the winning instance; None if there is no winner."""
     return next((o for o in record.outcomes if o.instance == record.winner), None)

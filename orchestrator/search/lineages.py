@@ -33,7 +33,7 @@ CERTAIN = 2.0
 as good stay, so that there are always different ones. A member of a served mean leaves by the same
 measure: on four development streams (two seeds) it serves as well as with one error (the mean of
 four gains 0.38 points over the champion line either way, that of eight 0.50 and 0.48) and changes
-less often, 8 times in 72 cycles instead of 11 (of eight: 14 instead of 19)."""
+less often: 8 members in 72 cycles instead of 12 (of eight: 14 instead of 19)."""
 WORST = 1.0
 """The most that one chunk can count against a line, relative to a constant CTR."""
 CHOICES = 2
