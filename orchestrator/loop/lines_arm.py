@@ -166,7 +166,7 @@ class LinesArm(ArmState):
             tuple(result.each_served.get(i) for i in range(self._size)),
             judgement.replaced,
             judgement.why,
-            tuple((bias, total) for bias, total in self._biases) if self._lines.members else (),
+            tuple(map(tuple, self._biases.tolist())) if self._lines.members else (),
         )
         champion = self._lines.champion
         if champion is not None:

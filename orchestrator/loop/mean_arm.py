@@ -22,7 +22,7 @@ from trainer.mean_model import (
     with_members,
 )
 from trainer.model import Changes, Model, WorkingSet
-from trainer.scoring import distinct_ads, served_logloss
+from trainer.scoring import distinct_ads, served_logloss, warm_up_predict
 
 
 class MeanArm(LinesArm):
@@ -30,8 +30,9 @@ class MeanArm(LinesArm):
     member is put in whole."""
 
     def __init__(self, config: RunConfig, arm: ArmConfig, model: Model, read: ReadFile) -> None:
-        """An arm that has no lines yet."""
+        """An arm that has no lines yet; compiles what scores the mean."""
         super().__init__(config, arm, model, read)
+        warm_up_predict(model.shape)
         self._biases = np.zeros((self.mean_of, 2))
         self._start: WorkingSet | None = None
         """The rows of a chunk, while it is trained on."""

@@ -56,7 +56,8 @@ def test_the_family_tree_the_regret_and_the_settings(tmp_path: Path) -> None:
 
 def test_a_served_mean_is_shown_with_its_members(tmp_path: Path) -> None:
     hot = ("serve.mean_of=3", "cycles=12", "search.select.start={eta0: 6}",
-           "search.select.replace_every=[1, 2]", "search.ranges.eta0={low: 0.03, high: 300}", "source.ads=1000")  # fmt: skip
+           "search.select.replace_every=[1, 2]", "search.ranges.eta0={low: 0.03, high: 300}",
+           "source.ads=1000")  # fmt: skip
     config, store = small(*LINES, *hot), open_store(str(tmp_path))
     run(config, store, prepare(store, config), [], LocalLinePool)
     study = Study(load_runs([str(tmp_path)]).runs)
