@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from trainer.chunk import Chunk
 from trainer.geometry import PARTS, Shape
-from trainer.instance import Buffers
 from trainer.kernel import Tables
 from trainer.model import Model, ModelConfig, Side, WorkingSet, new_vectors
 
@@ -103,22 +102,22 @@ def member_of(
     return model
 
 
-def with_members(
+def put_members(
     start: WorkingSet,
     shape: Shape,
     config: ModelConfig,
     chunk: Chunk,
     members: Sequence[Tables | None],
-) -> Tables:
-    """A mean's working set, of this shape, with the rows that its members have trained.
+) -> None:
+    """Write the rows that members have trained into a mean's working set, of this shape.
 
     None: a member has skipped the chunk. It keeps its rows, and new values get their first vectors.
     The bias stays as it is.
     """
-    narrow, made = config.shape, Buffers().copy_of(start.tables)
+    narrow = config.shape
     sides = (
-        (made.user, shape.user_padded, narrow.user_padded, 1),
-        (made.ad, shape.ad_padded, narrow.ad_padded, len(members)),
+        (start.tables.user, shape.user_padded, narrow.user_padded, 1),
+        (start.tables.ad, shape.ad_padded, narrow.ad_padded, len(members)),
     )
     for side, (flat, width, narrow_width, share) in enumerate(sides):
         rows = flat.reshape(-1, PARTS, width)
@@ -133,7 +132,6 @@ def with_members(
             elif len(new):
                 first = new_vectors(config, keys, new, len(columns))
                 rows[new[:, None], 0, columns] = first / share
-    return made
 
 
 def _sides(one: Model, other: Model) -> Iterator[tuple[Side, Side]]:

@@ -19,7 +19,7 @@ from trainer.mean_model import (
     mean_model,
     member_of,
     put_member,
-    with_members,
+    put_members,
 )
 from trainer.model import Changes, Model, WorkingSet
 from trainer.scoring import distinct_ads, served_logloss, warm_up_predict
@@ -35,7 +35,7 @@ class MeanArm(LinesArm):
         warm_up_predict(model.shape)
         self._biases = np.zeros((self.mean_of, 2))
         self._start: WorkingSet | None = None
-        """The rows of a chunk, while it is trained on."""
+        """The rows of a chunk while it is trained on, in `_buffers`."""
         self._buffers = Buffers()
 
     # -- start and resume -----------------------------------------------------------------------
@@ -70,8 +70,10 @@ class MeanArm(LinesArm):
     # -- a cycle --------------------------------------------------------------------------------
 
     def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
-        """The rows of the mean that a chunk touches."""
-        return self.model.gather(chunk, cycle, sums_kept=self._sums_kept)
+        """The rows of the mean that a chunk touches, which can be written."""
+        found = self.model.gather(chunk, cycle, sums_kept=self._sums_kept)
+        tables = self._buffers.copy_of(found.tables)
+        return WorkingSet(tables, found.user_rows, found.ad_rows)
 
     def adopt(self, plan: Plan, result: LinesResult) -> Changes | None:  # type: ignore[override]
         """Learn from a cycle. None where the mean has other members, or there is none."""
@@ -84,9 +86,9 @@ class MeanArm(LinesArm):
         if not self.has_champion:
             return None
         chunk, shape = plan.chunk, self.model.shape
-        self._start = self.gather(plan.cycle, chunk)
-        tables = self._buffers.copy_of(self._start.tables)
-        return served_logloss(shape, chunk, distinct_ads(shape, chunk), tables, self._buffers)
+        start = self._start = self.gather(plan.cycle, chunk)
+        ads = distinct_ads(shape, chunk)
+        return served_logloss(shape, chunk, ads, start.tables, self._buffers)
 
     def _follow(self, plan: Plan, result: LinesResult, before: Lineages) -> Changes | None:
         """Let the members be as they are now."""
@@ -115,5 +117,5 @@ class MeanArm(LinesArm):
                 self._biases[seat] = tables.bias
             elif since >= 0:
                 self._biases[seat, 1] *= self._sums_kept ** (plan.cycle - since)
-        made = with_members(start, self.model.shape, self._options.model, plan.chunk, rows)
-        return self.promote(plan.cycle, plan.chunk, start, made)
+        put_members(start, self.model.shape, self._options.model, plan.chunk, rows)
+        return self.promote(plan.cycle, plan.chunk, start, start.tables)

@@ -6,7 +6,8 @@ import pytest
 
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
-from trainer.mean_model import mean_bias, mean_model, member_of, put_member, with_members
+from trainer.instance import Buffers
+from trainer.mean_model import mean_bias, mean_model, member_of, put_member, put_members
 from trainer.model import Model, ModelConfig, WorkingSet
 from trainer.modelfile import load_model, save_model
 from trainer.vectors import side_vectors
@@ -113,10 +114,11 @@ def test_a_chunk_changes_the_mean_as_it_changes_the_members() -> None:
             tables = tables._replace(ad=tables.ad + 1, user=tables.user - 1)
         rows.append(tables if trains else None)
         model.scatter(chunk, 1, start, tables)
-    start = wide.gather(chunk, 1, sums_kept=0.5)
-    made = with_members(start, wide.shape, config, chunk, rows)
+    found = wide.gather(chunk, 1, sums_kept=0.5)
+    start = WorkingSet(Buffers().copy_of(found.tables), found.user_rows, found.ad_rows)
+    put_members(start, wide.shape, config, chunk, rows)
     bias = mean_bias(np.array([model.bias for model in models]))
-    wide.scatter(chunk, 1, WorkingSet(made, start.user_rows, start.ad_rows), made)
+    wide.scatter(chunk, 1, start, start.tables)
     wide.bias[:] = bias
     wanted = mean_model(models)
     for mine, its in ((wide.user, wanted.user), (wide.ad, wanted.ad)):
