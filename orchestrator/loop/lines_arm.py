@@ -159,6 +159,7 @@ class LinesArm(ArmState):
         oldest = self.needed_chunks().start
         self._chunks = {c: chunk for c, chunk in self._chunks.items() if c >= oldest}
         changes = self._follow(plan, result, before)
+        biases = tuple((bias, total) for bias, total in self._biases.tolist())
         self.lineages = LinesRecord(
             cycle,
             self._lines,
@@ -166,7 +167,7 @@ class LinesArm(ArmState):
             tuple(result.each_served.get(i) for i in range(self._size)),
             judgement.replaced,
             judgement.why,
-            tuple(map(tuple, self._biases.tolist())) if self._lines.members else (),
+            biases if self._lines.members else (),
         )
         champion = self._lines.champion
         if champion is not None:
