@@ -40,6 +40,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("arms: start_from another run", schema.StartFromRun),
     ("arms: ranges", schema.ArmRanges),
     ("retention", schema.Retention),
+    ("serve", schema.ServeConfig),
     ("publish", schema.PublishConfig),
     ("track", schema.TrackConfig),
     ("A range {low, high}", ranges.Interval),

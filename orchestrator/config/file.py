@@ -124,12 +124,24 @@ def _cross_field_mistakes(config: StreamConfig) -> list[Mistake]:
             found.append((("search", "sampler"), text))
         if config.sustain is not None:
             found.append((("search", "select"), "must be champion with sustain"))
+    found += _serve_mistakes(config)
     if isinstance(config.search.sampler, GridSampler):
         instances, points = config.search.instances, grid_size(config)
         if instances > points:
             rule = f"must be at most {points}, the number of grid points, but is {instances}"
             found.append((("search", "instances"), rule))
     return found
+
+
+def _serve_mistakes(config: RunConfig) -> list[Mistake]:
+    count, instances = config.serve.mean_of, config.search.instances
+    if count > 1 and not isinstance(config.search.select, LineagesSelect):
+        text = f"must be 1 unless search.select is lineages, but is {count}"
+    elif count > instances:
+        text = f"must be at most search.instances, which is {instances}, but is {count}"
+    else:
+        return []
+    return [(("serve", "mean_of"), text)]
 
 
 def _lines(mistakes: list[Mistake], document: Document, name: str) -> list[str]:

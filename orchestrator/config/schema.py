@@ -327,6 +327,15 @@ class PublishConfig(Strict):
     """How many versions are kept, including the newest."""
 
 
+class ServeConfig(Strict):
+    """What is served: the champion, or a mean of lines."""
+
+    mean_of: int = Field(default=1, ge=1, le=100_000)
+    """Serve the mean of the logits of this many lines, the champion and the best of the others, as
+    one model that is as many times as wide; 1: the champion alone. Needs search.select: lineages
+    and as many instances."""
+
+
 def _is_local(path: str) -> str:
     if "://" in path:
         raise mistake("must be a folder of this machine: event files are appended to", path)
@@ -370,6 +379,7 @@ class RunConfig(StreamConfig):
     actors: int | Literal["auto"] = "auto"
     """The number of trainer processes; auto: one per core."""
     retention: Retention = Retention()
+    serve: ServeConfig = ServeConfig()
     publish: PublishConfig | None = None
     track: TrackConfig | None = None
 
@@ -410,6 +420,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
     found = config.model_dump(mode="json", exclude=without_effect)
     if found["search"]["select"] == ChampionSelect().model_dump():  # what older configs mean
         del found["search"]["select"]
+    if found["serve"] == ServeConfig().model_dump():
+        del found["serve"]
     return found
 
 

@@ -2,18 +2,40 @@
 
 from collections.abc import Sequence
 
-from orchestrator.config.schema import RunConfig
-from orchestrator.journal.record import FileRef
+import numpy as np
+
+from orchestrator.config.rules import initial_mu
+from orchestrator.config.schema import ArmConfig, RunConfig
+from orchestrator.journal.record import CycleRecord, FileRef
 from orchestrator.storage.store import Store, read
 from trainer.features import FeatureSpec
+from trainer.mean_model import mean_config, member_of
 from trainer.model import Model, ModelConfig
 from trainer.modelfile import apply_delta, load_model
 
 
 def model_config(config: RunConfig, spec: FeatureSpec) -> ModelConfig:
-    """The shape, initialisation and seed of a run's models."""
+    """The shape, initialisation and seed of the models that a run trains."""
     m = config.model
     return ModelConfig(spec, m.overlap, m.alone, m.init_std, config.seed)
+
+
+def served_config(config: RunConfig, spec: FeatureSpec) -> ModelConfig:
+    """The same of the models that it serves, which its records name."""
+    trained, count = model_config(config, spec), config.serve.mean_of
+    return trained if count == 1 else mean_config(trained, count)
+
+
+def champion_in(model: Model, record: CycleRecord, config: RunConfig, arm: ArmConfig) -> Model:
+    """The champion's own model in one that the arm serves after a record."""
+    if config.serve.mean_of == 1:
+        return model
+    trained, lines = model_config(config, model.config.spec), record.lineages
+    seat, bias = 0, model.bias  # all members are the same while there are no lines
+    if lines is not None and lines.state.champion is not None:
+        seat = lines.state.members.index(lines.state.champion)
+        bias = np.array(lines.biases[seat])
+    return member_of(model, seat, trained, bias, initial_mu(arm.rule))
 
 
 def read_model(store: Store, files: Sequence[FileRef], config: ModelConfig) -> Model:

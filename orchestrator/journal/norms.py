@@ -9,14 +9,18 @@ from trainer.model import Model
 TOP = 10
 
 
-def champion_norms(model: Model) -> ChampionNorms:
-    """The norms of all vectors of a model, whether or not this cycle trained them."""
-    sides = (model.user, model.ad)
-    top = np.sort(np.concatenate([_largest(side.inf) for side in sides]))[-TOP:]
+def champion_norms(model: Model, mean_of: int = 1) -> ChampionNorms:
+    """The norms of all vectors of a model, whether or not this cycle trained them.
+
+    A mean of lines has their ad vectors divided by their number: the norms are those of lines, but
+    that a mean square is over all of them.
+    """
+    sides = ((model.user, 1), (model.ad, mean_of))
+    top = np.sort(np.concatenate([_largest(side.inf) * share for side, share in sides]))[-TOP:]
     return ChampionNorms(
         max_inf=float(top[-1]) if len(top) else 0.0,
         top10_inf=float(top.mean()) if len(top) else 0.0,
-        max_msqr=float(max(side.msqr.max(initial=0.0) for side in sides)),
+        max_msqr=float(max(side.msqr.max(initial=0.0) * share**2 for side, share in sides)),
     )
 
 

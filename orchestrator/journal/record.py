@@ -129,7 +129,8 @@ class LinesRecord:
     """The lines of an arm after a cycle; all tuples are in the order of line numbers.
 
     `served` has the log-loss of each line on this chunk before it trained, None if it was not
-    scored. `why` says why the champion is the champion.
+    scored. `why` says why the champion is the champion. `biases` has the bias of each line whose
+    mean is served, and its AdaGrad sum, in the order of `state.members`.
     """
 
     cycle: int
@@ -139,6 +140,7 @@ class LinesRecord:
     served: tuple[float | None, ...]
     replaced: tuple[Replacement, ...]
     why: str
+    biases: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         """ValueError if the parts do not fit together."""
@@ -146,9 +148,12 @@ class LinesRecord:
         named = [number for one in self.replaced for number in (one.line, one.parent)]
         if self.state.champion is not None:
             named.append(self.state.champion)
+        members = self.state.members
         if not (
             len(self.origins) == len(self.served) == len(lines)
-            and all(number in lines for number in named)
+            and all(number in lines for number in (*named, *members))
+            and len(self.biases) == len(set(members)) == len(members)
+            and (not members or self.state.champion in members)
         ):
             raise ValueError(f"there are {len(lines)} lines, but it has others")
 
@@ -173,10 +178,11 @@ class CycleRecord(BaseModel):
     winner: int | None
     """The instance that became champion. None: no instance was retained, the old champion stays."""
     model: Annotated[tuple[FileRef, ...], Field(max_length=MAX_FILES)]
-    """The champion after this cycle: a full model, then its deltas in order. It may come from an
-    earlier cycle. Empty until there is a champion."""
+    """What is served after this cycle, the champion or a mean of lines: a full model, then its
+    deltas in order. It may come from an earlier cycle. Empty until there is a champion."""
     served_logloss: float | None
-    """Log-loss on this chunk, before training, of the champion that the cycle started from."""
+    """Log-loss on this chunk, before training, of the model that the cycle started from: the
+    champion, or the mean of lines that was served."""
     norms: ChampionNorms | None
     caution: int
     """The caution with which this cycle's settings were drawn; 0 is normal."""
@@ -227,6 +233,11 @@ def files_of(record: CycleRecord) -> tuple[FileRef, ...]:
     return (*record.model, *bases.values())
 
 
+def members_of(record: CycleRecord) -> tuple[int, ...]:
+    """The lines whose mean is served after this record; none where one model is."""
+    return record.lineages.state.members if record.lineages else ()
+
+
 def winning_outcome(record: CycleRecord) -> Outcome | None:
     """The outcome of the winning instance; None if there is no winner."""
     return next((o for o in record.outcomes if o.instance == record.winner), None)
@@ -248,6 +259,8 @@ def encode(record: CycleRecord) -> bytes:
             del body["chunk"][field]
     if body["lineages"] is None:
         del body["lineages"]
+    elif not body["lineages"]["biases"]:
+        del body["lineages"]["biases"], body["lineages"]["state"]["members"]
     for holder, key in [(body["search"], "incumbent"), *((o, "setting") for o in body["outcomes"])]:
         if holder[key] is not None and holder[key]["others"] is None:
             del holder[key]["others"]

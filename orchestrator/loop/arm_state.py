@@ -9,6 +9,7 @@ from divergence.rules import Rule
 from orchestrator.config.rules import any_kernel_rule, initial_mu, kernel_rules
 from orchestrator.config.schema import ArmConfig, RunConfig
 from orchestrator.config.space import Space, space_of
+from orchestrator.journal.models import model_config
 from orchestrator.journal.record import FileRef, LinesRecord
 from orchestrator.loop.prefetch import PreparedChunk
 from orchestrator.pool.messages import ArmResult, Task
@@ -38,8 +39,11 @@ class Plan:
 class ArmState:
     """An arm's champion and search."""
 
+    mean_of = 1
+    """How many lines the served model is the mean of."""
+
     def __init__(self, config: RunConfig, arm: ArmConfig, model: Model) -> None:
-        """An arm that has no champion yet."""
+        """An arm that has no champion yet; `model` is what it serves."""
         self.config, self.model = arm, model
         self.search = SearchState()
         self.files: tuple[FileRef, ...] = ()
@@ -50,7 +54,8 @@ class ArmState:
         """Models of lines to write with the next commit, by path."""
         self.lineages: LinesRecord | None = None
         self._search_config = config.search
-        self._space: Space = space_of(config, arm, rho0(model.shape.ad))
+        shape = model_config(config, model.config.spec).shape
+        self._space: Space = space_of(config, arm, rho0(shape.ad))
         self._expire_after = config.model.expire_after
         self._sums_kept = config.model.accumulators.decay
 
@@ -66,10 +71,19 @@ class ArmState:
 
     def start_from(self, other: "ArmState") -> None:
         """Copy another arm's champion and setting: this arm starts now."""
-        self.model = load_model(save_model(other.model), other.name, other.model.config)
-        self.model.set_mu(initial_mu(self.config.rule))  # the other's mean nothing to this rule
-        self.has_champion = other.has_champion
+        champion = other.champion_model()
+        copy = load_model(save_model(champion), other.name, champion.config)
+        copy.set_mu(initial_mu(self.config.rule))  # the other's mean nothing to this rule
         self.search = with_leader_steps(SearchState(), other.search)
+        self.begin_with(copy, other.has_champion)
+
+    def begin_with(self, model: Model, is_champion: bool = True) -> None:
+        """Start with this model, which has learnt something if it is a champion."""
+        self.model, self.has_champion = model, is_champion
+
+    def champion_model(self) -> Model:
+        """The champion, as it is trained on."""
+        return self.model
 
     def plan(self, prepared: PreparedChunk, draws: Draws, leader: SearchState | None) -> Plan:
         """The arm's part in a cycle; `leader` is the search that all arms follow, if any."""

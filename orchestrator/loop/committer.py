@@ -134,7 +134,7 @@ class Committer:
             # An arm that starts from another has a champion, but no files of its own yet.
             if changes is not None or (arm.has_champion and not arm.files):
                 arm.files = self._write_model(arm, changes, pending.record.cycle)
-            norms = champion_norms(arm.model) if arm.has_champion else None
+            norms = champion_norms(arm.model, arm.mean_of) if arm.has_champion else None
             records.append(pending.record.model_copy(update={"model": arm.files, "norms": norms}))
         commit(self._store, records)
         for record in records:

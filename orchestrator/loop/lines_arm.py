@@ -12,6 +12,7 @@ from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, LineagesSelect, RunConfig
 from orchestrator.config.space import draw_width
 from orchestrator.journal.journal import line_path
+from orchestrator.journal.models import model_config
 from orchestrator.journal.record import CycleRecord, FileRef, LinesRecord, ModelOrigin
 from orchestrator.loop.arm_state import ArmState, Plan
 from orchestrator.loop.prefetch import PreparedChunk
@@ -23,6 +24,7 @@ from orchestrator.search.lineages import (
     first_lines,
     judge,
     line_draws,
+    together,
 )
 from orchestrator.search.sampler import Draws, SearchState, cycle_rng
 from trainer.lines import LineOptions
@@ -46,7 +48,10 @@ class LinesArm(ArmState):
         self._select, self._read = config.search.select, read
         self._seed, self._size = config.seed, config.search.instances
         self._width = draw_width(config)
-        self._options = line_options(config, arm, model.config)
+        self.mean_of = config.serve.mean_of
+        self._options = line_options(config, arm, model_config(config, model.config.spec))
+        self._biases = np.zeros((0, 2))
+        """Of the lines whose mean is served, with their AdaGrad sums."""
         self._lines: Lineages | None = None
         self._origins: tuple[ModelOrigin, ...] = (ModelOrigin(None, -1),) * self._size
         self._since = -1
@@ -60,9 +65,9 @@ class LinesArm(ArmState):
 
     # -- start and resume -----------------------------------------------------------------------
 
-    def start_from(self, other: ArmState) -> None:
-        """All lines start from another arm's champion, around its setting."""
-        super().start_from(other)
+    def begin_with(self, model: Model, is_champion: bool = True) -> None:
+        """All lines start with this model."""
+        super().begin_with(model, is_champion)
         self.restart_from_champion()
 
     def restore(self, record: CycleRecord) -> None:
@@ -80,7 +85,7 @@ class LinesArm(ArmState):
         if not self.has_champion:
             self._origins = (ModelOrigin(None, self._since),) * self._size
             return
-        first = LineSnapshot.of(save_model(self.model, rows=True))
+        first = LineSnapshot.of(save_model(self.champion_model(), rows=True))
         base = _file_of(line_path(self.name, self._since, None), first)
         self._first_base = {base.path: first.data}
         self._origins = (ModelOrigin(base, self._since),) * self._size
@@ -102,7 +107,8 @@ class LinesArm(ArmState):
         if self._lines is None:
             around = self.search.incumbent
             first = first_lines(self._select, self._space, around, self._draws(prepared.cycle))
-            self._lines = replace(first, champion=0 if self.has_champion else None)
+            first = replace(first, champion=0 if self.has_champion else None)
+            self._lines = replace(first, members=together(self.mean_of, (), first, ()))
         rule = self.config.rule
         tasks = (
             Task(i, line.setting, kernel_rule(rule, line.setting))
@@ -124,7 +130,7 @@ class LinesArm(ArmState):
             chunk=plan.shared_chunk,
             options=self._options,
             since=self._since,
-            champion=state.champion,
+            state=state,
             due=snapshots_due(self._origins, plan.cycle),
             parents=self._parents,
             recipe=lambda line: self._recipe(line, share_once),
@@ -134,13 +140,16 @@ class LinesArm(ArmState):
                 state,
                 CycleScores(plan.cycle, constant, outcomes, served),
                 draws,
+                self.mean_of,
             ),
+            served=lambda each: self._served(plan, each),
         )
         return LinesProgress(lines, self.pace)
 
     def adopt(self, plan: Plan, result: LinesResult) -> Changes | None:  # type: ignore[override]
         """Learn from a cycle. None where the champion is another line, or there is none."""
-        cycle, judgement = plan.cycle, result.judgement
+        cycle, judgement, before = plan.cycle, result.judgement, self._lines
+        assert before is not None
         self._lines, self._since = judgement.state, cycle
         self._parents = {one.line: one.parent for one in judgement.replaced}
         self._chunks[cycle] = plan.shared_chunk
@@ -149,14 +158,21 @@ class LinesArm(ArmState):
         self.snapshots = {path: file for path, file in self.snapshots.items() if path in used}
         oldest = self.needed_chunks().start
         self._chunks = {c: chunk for c, chunk in self._chunks.items() if c >= oldest}
-        served = tuple(result.each_served.get(i) for i in range(self._size))
+        changes = self._follow(plan, result, before)
+        biases = tuple((bias, total) for bias, total in self._biases.tolist())
         self.lineages = LinesRecord(
-            cycle, self._lines, self._origins, served, judgement.replaced, judgement.why
+            cycle,
+            self._lines,
+            self._origins,
+            tuple(result.each_served.get(i) for i in range(self._size)),
+            judgement.replaced,
+            judgement.why,
+            biases if self._lines.members else (),
         )
         champion = self._lines.champion
         if champion is not None:
             self.search = SearchState(result.outcomes[champion].setting)
-        return self._follow(plan, result)
+        return changes
 
     def without_events(self) -> None:
         """A cycle had no events: nothing has changed, and there is nothing new to write."""
@@ -167,21 +183,30 @@ class LinesArm(ArmState):
                 self.lineages, served=unscored, replaced=(), why="there were no events"
             )
 
-    def _follow(self, plan: Plan, result: LinesResult) -> Changes | None:
+    def _served(self, plan: Plan, each: Mapping[int, float]) -> float | None:
+        """What was served on the chunk, where this is what each line would have."""
+        champion = None if self._lines is None else self._lines.champion
+        return None if champion is None else each.get(champion)
+
+    def _follow(self, plan: Plan, result: LinesResult, before: Lineages) -> Changes | None:
         """Let the driver's model be that of the champion."""
-        if result.model is not None:
-            data = bytes(result.model.data)
-            self.model = load_model(data, f"the new champion of {self.name}", self.model.config)
+        for snapshot in result.models.values():
+            self.model = self._model_of(snapshot)
             self.has_champion, self.files = True, ()  # so that it is written in full
             return None
-        if not self.has_champion:
+        if before.champion is None:
             return None
-        if result.rows is None:  # it has skipped the chunk
-            before = self.gather(plan.cycle, plan.chunk)
-            return self.promote(plan.cycle, plan.chunk, before, before.tables)
+        rows = result.rows.get(before.champion)
+        if rows is None:  # it has skipped the chunk
+            start = self.gather(plan.cycle, plan.chunk)
+            return self.promote(plan.cycle, plan.chunk, start, start.tables)
         chunk, model = plan.chunk, self.model
         users, ads = model.user.find(chunk.user_keys), model.ad.find(chunk.ad_keys)
-        return self.promote(plan.cycle, chunk, WorkingSet(result.rows, users, ads), result.rows)
+        return self.promote(plan.cycle, chunk, WorkingSet(rows, users, ads), rows)
+
+    def _model_of(self, snapshot: LineSnapshot) -> Model:
+        name = f"a line of {self.name} that is served from now on"
+        return load_model(bytes(snapshot.data), name, self._options.model)
 
     # -- how to make a line's model again -------------------------------------------------------
 

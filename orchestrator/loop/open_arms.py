@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from divergence.errors import InputError
 from orchestrator.config.schema import ArmConfig, LineagesSelect, RunConfig, StartFromRun
 from orchestrator.journal.journal import read_record
-from orchestrator.journal.models import read_model
+from orchestrator.journal.models import read_model, served_config
 from orchestrator.journal.record import ChunkInfo, CycleRecord
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.loop.lines_arm import LinesArm
+from orchestrator.loop.mean_arm import MeanArm
 from orchestrator.loop.prefetch import prepare_chunk
 from orchestrator.loop.resume import is_what_was_trained
 from orchestrator.loop.start_run import copy_start
@@ -24,19 +25,18 @@ log = logging.getLogger(__name__)
 def open_arms(
     config: RunConfig, model: ModelConfig, store: Store, records: Mapping[str, CycleRecord]
 ) -> dict[str, ArmState]:
-    """All arms by name; new ones are empty."""
+    """All arms by name; new ones are empty. `model` is the config of what they train."""
     arms = {}
     for arm in config.arms:
         record = records.get(arm.name)
         files = record.model if record else ()
-        state = _new_arm(config, arm, read_model(store, files, model), store)
+        served = read_model(store, files, served_config(config, model.spec))
+        state = _new_arm(config, arm, served, store)
         state.has_champion, state.files = bool(files), files
         state.search = record.search if record else state.search
         if record is None and isinstance(arm.start_from, StartFromRun):
-            state.model, state.search = copy_start(store, config, arm, model)
-            state.has_champion = True
-            if isinstance(state, LinesArm):
-                state.restart_from_champion()
+            started, state.search = copy_start(store, config, arm, model)
+            state.begin_with(started)
         if isinstance(state, LinesArm) and record:
             state.restore(record)
         arms[arm.name] = state
@@ -83,6 +83,7 @@ def _chunk_again(
 
 
 def _new_arm(config: RunConfig, arm: ArmConfig, model: Model, store: Store) -> ArmState:
-    if isinstance(config.search.select, LineagesSelect):
-        return LinesArm(config, arm, model, lambda file: read(store, file.path, file.size))
-    return ArmState(config, arm, model)
+    if not isinstance(config.search.select, LineagesSelect):
+        return ArmState(config, arm, model)
+    kind = MeanArm if config.serve.mean_of > 1 else LinesArm
+    return kind(config, arm, model, lambda file: read(store, file.path, file.size))

@@ -69,7 +69,8 @@ def run(
     step("opening the source")
     source = open_source(config.source, feature_spec(config.features), store.uri, stop)
     resume_source(source, start)
-    arms = open_arms(config, model_config(config, source.spec), store, start.records)
+    model = model_config(config, source.spec)
+    arms = open_arms(config, model, store, start.records)
     if not start.records:
         for text in start_texts(store, config):
             step(text)
@@ -79,8 +80,7 @@ def run(
         first = source.events(start.cycle)
         if first is None:
             return Ended(_ending(config, start.cycle, stop), start.cycle)
-    shape = next(iter(arms.values())).model.shape
-    job = Job(source.spec, shape, config.model.tau)
+    job = Job(source.spec, model.shape, config.model.tau)
     with (
         closing(make_pool(job, [arm.sample_rule for arm in arms.values()])) as pool,
         closing(Prefetcher(source, pool.share, stop, config.cycles, first)) as prefetcher,

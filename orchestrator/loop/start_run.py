@@ -20,7 +20,7 @@ from orchestrator.config.schema import (
     published_arm,
 )
 from orchestrator.journal.journal import newest_committed, read_record
-from orchestrator.journal.models import model_config, read_model
+from orchestrator.journal.models import champion_in, read_model, served_config
 from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.journal.run_folder import run_config
 from orchestrator.search.sampler import SearchState, with_leader_steps
@@ -28,6 +28,7 @@ from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store, read
 from trainer.convert import converted
+from trainer.mean_model import mean_model, member_of
 from trainer.model import Model, ModelConfig
 from trainer.modelfile import load_model, save_model
 
@@ -52,6 +53,9 @@ def copy_start(
         try:
             record, fresh, changes = _champion(start, arm, model)
             _check_size(fresh, config.model.tau)
+            if config.serve.mean_of > 1:  # as it is in the mean of lines that all start from it
+                wide = mean_model([fresh] * config.serve.mean_of)
+                fresh = member_of(wide, 0, model, fresh.bias, initial_mu(arm.rule))
         except InputError as error:
             raise InputError(f"{arm.name}: cannot start from {start.run}: {error}") from None
         if f"{arm.name}.safetensors" in names:
@@ -106,10 +110,11 @@ def _champion(
         raise InputError(f"{name} has no champion after cycle {record.cycle}")
     spec = resolve_spec(config.source, feature_spec(config.features))
     try:
-        found = read_model(store, record.model, model_config(config, spec))
+        served = read_model(store, record.model, served_config(config, spec))
     except FileNotFoundError:
         text = f"the champion of cycle {record.cycle} is not kept any more (see retention)"
         raise InputError(text) from None
+    found = champion_in(served, record, config, arms[name])
     made, changes = converted(found, model), [_kept(found, model)]
     if arms[name].rule.name != arm.rule.name:
         made.set_mu(initial_mu(arm.rule))  # the other's mean nothing to this rule

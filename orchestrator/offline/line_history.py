@@ -6,13 +6,20 @@ from dataclasses import dataclass
 
 from orchestrator.config.schema import ArmConfig
 from orchestrator.journal.journal import check_files
-from orchestrator.journal.record import CorruptError, CycleRecord, FileRef, ModelOrigin
+from orchestrator.journal.record import (
+    CorruptError,
+    CycleRecord,
+    FileRef,
+    LinesRecord,
+    ModelOrigin,
+)
 from orchestrator.loop.lines_arm import rebuild_of
 from orchestrator.pool.lines.rebuild import rebuild
 from orchestrator.storage.store import Store, read
 from trainer.chunk import Chunk
 from trainer.instance import Buffers, Job
 from trainer.lines import LineOptions
+from trainer.mean_model import mean_model, member_of
 from trainer.model import Model
 from trainer.modelfile import load_model, save_model
 
@@ -37,14 +44,20 @@ class LineHistory:
         return load_model(self._made(self._origin_before(cycle, line), line, cycle - 1), "line")
 
     def champion_after(self, record: CycleRecord) -> Model:
-        """The champion after a cycle."""
+        """The champion after a cycle, as other lines start from it."""
         assert record.lineages is not None
-        champion = record.lineages.state.champion
-        if champion is None:
+        state = record.lineages.state
+        if state.champion is None:
             return self.first_model()
-        return load_model(
-            self._made(record.lineages.origins[champion], champion, record.cycle), "champion"
-        )
+        models = [self._after(record.lineages, line, record.cycle) for line in state.served]
+        if not state.members:
+            return models[0]
+        seat = state.members.index(state.champion)
+        bias, mu = models[seat].bias, self.options.mu0
+        return member_of(mean_model(models), seat, self.options.model, bias, mu)
+
+    def _after(self, lines: LinesRecord, line: int, cycle: int) -> Model:
+        return load_model(self._made(lines.origins[line], line, cycle), f"line {line}")
 
     def _origin_before(self, cycle: int, line: int) -> ModelOrigin:
         lines = self.record(cycle - 1).lineages if cycle > self.arm.first_cycle else None

@@ -10,7 +10,7 @@ from divergence.errors import InputError
 from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, StartFromRun, feature_spec
 from orchestrator.journal.journal import check_files, cycles_of, read_record
-from orchestrator.journal.models import model_config, read_model
+from orchestrator.journal.models import champion_in, model_config, read_model, served_config
 from orchestrator.journal.record import CorruptError, CycleRecord, winning_outcome
 from orchestrator.journal.run_folder import run_config
 from orchestrator.loop.arm_state import ArmState
@@ -179,7 +179,9 @@ class History:
         while since >= arm.first_cycle and not self._has_files(arm.name, since):
             since -= 1
         if since >= arm.first_cycle:
-            model = read_model(self.store, self.record(arm.name, since).model, self.model_config)
+            last = self.record(arm.name, since)
+            served = served_config(self.config, self.source.spec)
+            model = champion_in(read_model(self.store, last.model, served), last, self.config, arm)
         else:
             model = self.model_before(arm, arm.first_cycle)
         state = ArmState(self.config, arm, model)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from divergence.errors import InputError
 from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import cycles_of, newest_committed, read_record
-from orchestrator.journal.models import model_config, read_model
+from orchestrator.journal.models import read_model, served_config
 from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import find_files
@@ -27,7 +27,7 @@ def champion_of(store: Store, config: RunConfig, arm: str, cycle: int | None) ->
     if not record.model:
         raise InputError(f"{store.uri}: {arm} has no champion after cycle {record.cycle}")
     spec = resolve_spec(config.source, feature_spec(config.features))
-    return record.cycle, read_model(store, record.model, model_config(config, spec))
+    return record.cycle, read_model(store, record.model, served_config(config, spec))
 
 
 def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table]:

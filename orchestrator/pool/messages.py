@@ -88,8 +88,8 @@ class LineBatch(Batch):
 
     options: LineOptions | None = None
     since: int = -1
-    champion: int | None = None
-    """The line whose trained rows are returned, if it is here."""
+    served: tuple[int, ...] = ()
+    """The lines whose trained rows are returned, those of them that are here."""
     due: frozenset[int] = frozenset()
     """The lines of which a snapshot is returned."""
     copies: tuple[tuple[int, int], ...] = ()
@@ -113,32 +113,32 @@ class LineSnapshot:
 @dataclass(frozen=True, slots=True)
 class LineReply:
     """Outcomes and errors as in a `BatchReply`, the served log-loss of each line that was scored,
-    the champion's trained rows, and snapshots."""
+    the trained rows of lines that are served, and snapshots."""
 
     outcomes: tuple[Outcome, ...]
     raised: dict[int, str]
     served: dict[int, float]
-    rows: Tables | None
+    rows: dict[int, Tables]
     snapshots: dict[int, LineSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
 class LinesResult:
-    """An arm's cycle: outcomes by line number, what it changed, and what the champion has learnt.
+    """An arm's cycle: outcomes by line number, what it changed, and what served lines have learnt.
 
-    `rows` are the champion's trained rows, if it is the same as before; `model` is its complete
-    model if it is another.
+    `rows` are the trained rows of the lines that were served before, `models` the complete models
+    of those that were not, and are now.
     """
 
     arm: str
     outcomes: tuple[Outcome, ...]
     winner: int | None
     served: float | None
-    """Of the champion that the cycle started with."""
+    """Of what the cycle started with: the champion, or the mean of its members."""
     each_served: dict[int, float]
     judgement: "Judgement"
-    rows: Tables | None
-    model: LineSnapshot | None
+    rows: dict[int, Tables]
+    models: dict[int, LineSnapshot]
     snapshots: dict[int, LineSnapshot]
 
 

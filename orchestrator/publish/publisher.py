@@ -17,7 +17,7 @@ from orchestrator.config.schema import (
     feature_spec,
     published_arm,
 )
-from orchestrator.journal.models import model_config, read_model
+from orchestrator.journal.models import read_model, served_config
 from orchestrator.journal.record import CorruptError, CycleRecord, FileRef
 from orchestrator.publish.place import (
     Version,
@@ -112,7 +112,7 @@ class Publisher:
         for file in record.model:
             read_verified(self._run, file)
         spec = resolve_spec(self._config.source, feature_spec(self._config.features))
-        data = save_model(read_model(self._run, record.model, model_config(self._config, spec)))
+        data = save_model(read_model(self._run, record.model, served_config(self._config, spec)))
         file = FileRef(record.model[-1].path, hashlib.sha256(data).hexdigest(), len(data))
         name = published_name(file).replace(".delta", "")
         self._place.create(f"models/{name}", data)

@@ -18,6 +18,8 @@ WORDS = {
     "line": "with `select: lineages`: one setting with its own model, from cycle to cycle. With "
     "`select: champion` there are no lines. Of a published model: its run "
     "and arm",
+    "mean of lines": "with `serve: {mean_of: 4}`: what is served is one model, whose logits are "
+    "the mean of those of the four best lines. Its members are those lines",
     "price": "mu of a vector: how hard its bound pulls it back. It rises while the vector is too "
     "long, and falls otherwise",
     "regret": "by how much the served log-loss is worse than that of the best fixed setting of the "
@@ -26,8 +28,8 @@ WORDS = {
     "rho": "the bound on the mean square of a vector's entries; rho0 is the paper's value for a "
     "model of this size",
     "rule": "how vectors are bounded: l2, entropic and others",
-    "served": "of the champion of the cycle before, on the events of this cycle before they are "
-    "trained on: what users would have seen",
+    "served": "of the champion of the cycle before, or of the mean of lines that was served, on "
+    "the events of this cycle before they are trained on: what users would have seen",
     "setting": "the hyper-parameters of an instance: eta0, alpha, beta and those of the rule",
     "tau": "the size of an entry at which an instance counts as diverged",
     "useful": "retained, with a better log-loss than predicting the CTR of the chunk for every "

@@ -336,15 +336,20 @@ def cpu_seconds(config: RunConfig, kind: type[LocalPool] | type[LocalLinePool]) 
 def lines() -> list[Row]:
     """A cycle of `lineages` over one of `champion`, short runs in turn: the speed varies."""
     text = CONFIG.replace("  sampler: random\n", "")  # lines draw settings by themselves
-    champion, lineages = (
-        read_config(text, "bench", (*STORMY, f"search.select={{kind: {kind}}}"))
-        for kind in ("champion", "lineages")
+    champion, lineages, mean = (
+        read_config(text, "bench", (*STORMY, f"search.select={{kind: {kind}}}", f"serve={serve}"))
+        for kind, serve in (
+            ("champion", "{}"),
+            ("lineages", "{}"),
+            ("lineages", "{mean_of: 4}"),
+        )
     )
     what, wanted = "lineages / champion, a cycle of 16 instances", "<= 1.15"
-    cpu = [
-        cpu_seconds(lineages, LocalLinePool) / cpu_seconds(champion, LocalPool)
-        for _ in range(SIZES["rounds"])
-    ]
+    cpu, cpu_mean = [], []
+    for _ in range(SIZES["rounds"]):
+        one = cpu_seconds(champion, LocalPool)
+        cpu.append(cpu_seconds(lineages, LocalLinePool) / one)
+        cpu_mean.append(cpu_seconds(mean, LocalLinePool) / one)
     options: Any = {"size": local_cores, "policy": RetryPolicy(3, 30)}
     with started_ray(None, local_cores(), verbose=False):
         wall = [
@@ -354,6 +359,7 @@ def lines() -> list[Row]:
         ]
     return [
         (f"{what}, in one process, CPU seconds", spread(cpu, 2), wanted),
+        (f"{what}, the same with mean_of: 4", spread(cpu_mean, 2), wanted),
         (f"{what}, on Ray with {local_cores()} actors", spread(wall, 2), wanted),
     ]
 

@@ -35,11 +35,14 @@ from orchestrator.serving.scorer import Scorer
 from orchestrator.sources.simulator.spec import SPEC
 from orchestrator.storage.local_store import LocalStore
 from scripts.bench.page import add_options, reported
+from trainer.mean_model import mean_config
 from trainer.model import Changes, Model, ModelConfig
 from trainer.modelfile import save_delta, save_model
 
 ADS = 100
 CAMPAIGNS = 5000
+MEANS = (4, 8)
+"""How many lines there are in a mean that is scored beside one line."""
 CHANGED = 2000
 """Rows that a delta changes."""
 STARTS_S = 120.0
@@ -52,9 +55,9 @@ HAS_PEERS = all(importlib.util.find_spec(name) for name in ("fastapi", "onnxrunt
 class MadeUpPlace:
     """A published place of a made-up model, which changes on request."""
 
-    def __init__(self, folder: Path, vectors: int) -> None:
+    def __init__(self, folder: Path, vectors: int, mean_of: int = 1) -> None:
         self.store = LocalStore(folder)
-        self.model = Model(ModelConfig(SPEC, overlap=2, alone=2))
+        self.model = Model(mean_config(ModelConfig(SPEC, overlap=2, alone=2), mean_of))
         users = [(k, str(v)) for k in range(7) for v in range(200)]
         ads = [(7 + k, f"{v}") for k in range(4) for v in range(vectors // 4)]
         self.rng = np.random.default_rng(0)
@@ -203,7 +206,7 @@ def over_http(folder: str, source: MadeUpPlace, seconds: float) -> Figures:
     return figures
 
 
-def in_process(folder: str, rounds: int) -> float:
+def in_process(folder: str, vectors: int, rounds: int) -> float:
     """Print the microseconds of scoring in Python, way by way in turn; returns ours."""
     rng = np.random.default_rng(1)
     requests = [json.loads(body(rng)) for _ in range(50)]
@@ -216,6 +219,11 @@ def in_process(folder: str, rounds: int) -> float:
     expected = ours.score(**requests[0]).pctr
     for way in list(ways.values())[1:]:
         np.testing.assert_allclose(way(**requests[0]), expected, rtol=1e-4)
+    for count in MEANS:
+        place = Path(folder) / f"mean-of-{count}"
+        MadeUpPlace(place, vectors, count)
+        scorer = Scorer(open_origin(str(place)))
+        ways[f"`Scorer.score`, the mean of {count} lines"] = scorer.score
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
@@ -224,10 +232,11 @@ def in_process(folder: str, rounds: int) -> float:
                 way(**request)
             taken[name].append(1e6 * (time.perf_counter() - began) / len(requests))
     medians = {name: float(np.median(each)) for name, each in taken.items()}
-    print("\n| in one Python process, from dictionaries | µs a request |\n|---|---|")
+    ours_us = medians["`Scorer.score`"]
+    print("\n| in one Python process, from dictionaries | µs a request | ÷ ours |\n|---|---|---|")
     for name, median in medians.items():
-        print(f"| {name} | {median:.0f} |")
-    return medians["`Scorer.score`"]
+        print(f"| {name} | {median:.0f} | {median / ours_us:.2f} |")
+    return ours_us
 
 
 def print_bars(figures: Figures, scorer_us: float) -> list[str]:
@@ -263,7 +272,8 @@ def main() -> None:
         source = MadeUpPlace(Path(folder), options.vectors)
         print(f"{options.vectors:,} vectors, 1 user with {ADS} ads a request\n")
         figures = over_http(folder, source, seconds)
-        missed += print_bars(figures, in_process(folder, 20 if options.quick else 100))
+        rounds = 20 if options.quick else 100
+        missed += print_bars(figures, in_process(folder, options.vectors, rounds))
 
 
 if __name__ == "__main__":

@@ -11,36 +11,35 @@ from orchestrator.config.schema import RunConfig
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
 from orchestrator.pool.lines.local_pool import LocalLinePool
-from orchestrator.search.lineages import LineState
 from orchestrator.storage.open import open_store
 from scripts.bench.regret import main
-from scripts.bench.regrets.mean_of import mean_name, seated
+from scripts.bench.regrets.mean_of import mean_name
 from scripts.bench.regrets.methods import DEFAULT, FIXED, METHODS, TOGETHER
 from scripts.bench.regrets.results import BenchTask, Result
 from scripts.bench.regrets.streams import Size, open_stream
 from scripts.bench.regrets.table import BEST, Comparison, bars
 from support.runs import records
-from trainer.setting import Setting
 
-TINY = Size(cycles=5, events=300)
+TINY = Size(cycles=7, events=300)
 
 
 def test_a_method_serves_what_a_run_would_serve(tmp_path: Path) -> None:
     stream = open_stream("stormy", 101, TINY)
     (lineages,) = (replace(m, together=(4,)) for m in METHODS if m.name == "lineages")
     found = lineages.run(stream)
-    served = found["lineages"]
-    assert found["mean-of-4"][:2] == served[:2]
-    assert found["mean-of-4"][2:] != served[2:]
-    changes = {
-        "cycles": TINY.cycles,
-        "search": {"select": {"kind": "lineages"}},
-        "arms": [{"name": "lineages", "rule": "entropic"}],
-    }
-    config = RunConfig.model_validate(stream.config.model_dump() | changes)
-    store = open_store(str(tmp_path))
-    run(config, store, prepare(store, config), [], LocalLinePool)
-    assert [record.served_logloss for record in records(tmp_path, "lineages")] == served
+    assert found["mean-of-4"] != found["lineages"]
+    for name, mean_of in (("lineages", 1), ("mean-of-4", 4)):
+        changes = {
+            "cycles": TINY.cycles,
+            "search": {"select": {"kind": "lineages"}},
+            "arms": [{"name": "lineages", "rule": "entropic"}],
+            "serve": {"mean_of": mean_of},
+        }
+        config = RunConfig.model_validate(stream.config.model_dump() | changes)
+        store = open_store(str(tmp_path / name))
+        run(config, store, prepare(store, config), [], LocalLinePool)
+        served = [record.served_logloss for record in records(tmp_path / name, "lineages")]
+        assert served == found[name]
 
 
 def test_switching_takes_turns() -> None:
@@ -87,15 +86,3 @@ def test_bars_are_of_paired_differences() -> None:
     assert [bar.met for bar in bars(comparison, "lineages")] == [True, False, True, True]
     regret = comparison.below("lineages", BEST, ["switching"])
     assert (regret.mean, regret.low, regret.high) == pytest.approx((-1.0,) * 3)
-
-
-def test_a_seat_changes_hands_by_the_test_of_the_champion() -> None:
-    def line(*excess: float) -> LineState:
-        return LineState(Setting(1.0, 1.0, 0.5), excess[-1], excess)
-
-    lines = [line(-0.1), line(-0.3), line(-0.2), line(0.1)]
-    assert seated((), lines, 2) == (1, 2)
-    assert seated((0, 1), lines, 2) == (0, 1), "one chunk is not enough"
-    better = [line(*(-0.1,) * 4), line(*(-0.3,) * 4), line(-0.2, -0.2, -0.2, -0.21)]
-    assert seated((0, 1), better, 2) == (2, 1)
-    assert seated((0, 1, 2), better, 3) == (0, 1, 2)

@@ -25,6 +25,14 @@ def test_lineages_have_keys_with_defaults_and_are_read_back() -> None:
     assert read_config(config_text(given), "again") == given
 
 
+def test_one_line_is_served_by_default_and_the_hash_is_what_it_was() -> None:
+    assert config(MINIMAL, LINES).serve.mean_of == 1
+    assert "serve" not in identity(config(MINIMAL, LINES, "serve={mean_of: 1}"))
+    given = config(MINIMAL, LINES, "serve={mean_of: 16}")
+    assert config_hash(given) != config_hash(config(MINIMAL, LINES))
+    assert read_config(config_text(given), "again") == given
+
+
 @pytest.mark.parametrize(
     ("assignments", "line"),
     [
@@ -41,6 +49,18 @@ def test_lineages_have_keys_with_defaults_and_are_read_back() -> None:
         (
             [LINES, "sustain={eta0: [1], alpha: [1], beta: [1]}", "arms=[{name: a}]"],
             "search.select: must be champion with sustain",
+        ),
+        (
+            ["serve={mean_of: 4}"],
+            "serve.mean_of: must be 1 unless search.select is lineages, but is 4",
+        ),
+        (
+            [LINES, "serve={mean_of: 17}"],
+            "serve.mean_of: must be at most search.instances, which is 16, but is 17",
+        ),
+        (
+            [LINES, "serve={mean_of: 0}"],
+            "serve.mean_of: should be greater than or equal to 1, but is 0",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from orchestrator.journal.record import CycleRecord
 from orchestrator.loop import lines_arm
 from orchestrator.loop.run import Ending
 from orchestrator.pool.lines.trainer_actor import LineTrainer
-from orchestrator.pool.messages import LineBatch, LineSnapshot, Task
+from orchestrator.pool.messages import LineBatch, LineReply, LineSnapshot, Task
 from support.configs import small
 from support.ray_runs import faulty, go
 from support.runs import Heard, bits, go_here, records
@@ -125,6 +125,37 @@ def test_a_stopped_run_goes_on_bit_for_bit_on_an_object_store(
     assert ended.ending is Ending.STOPPED
     assert go(CONFIG, bucket, actors=1).ending is Ending.COMPLETE
     assert bits(bucket, CONFIG) == calm
+
+
+def test_a_mean_of_lines_is_the_same_with_an_actor_killed_and_on_resume(tmp_path: Path) -> None:
+    config = small(*LINES, ONE, "serve.mean_of=3")
+    go_here(config, tmp_path / "calm")
+
+    class Dying(LineTrainer):
+        """Ends once with a member that was trained, and once with one whose model is asked for."""
+
+        def train_lines(self, batch: LineBatch, chunk: Chunk, *data: Any) -> LineReply:
+            reply = super().train_lines(batch, chunk, *data)
+            if batch.cycle == 5 and reply.rows:
+                self._die_once("member")
+            return reply
+
+        def export_model(self, arm: str, line: int) -> LineSnapshot:
+            self._die_once("export")
+            return super().export_model(arm, line)
+
+        def _die_once(self, phase: str) -> None:
+            if not (tmp_path / phase).exists():
+                (tmp_path / phase).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    stop = threading.Event()
+    go(config, tmp_path / "run", view=Heard(stop, stop_after=3), stop=stop, trainer=Dying)
+    assert len(records(tmp_path / "run", "only")) < 8
+    go(config, tmp_path / "run", trainer=Dying)
+    assert (tmp_path / "member").exists()
+    assert (tmp_path / "export").exists()
+    assert bits(tmp_path / "run", config) == bits(tmp_path / "calm", config)
 
 
 def test_a_poisonous_line_fails_and_is_replaced(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def test_it_recommends_holdfast_with_lines() -> None:
     (arm,) = config.arms
     assert arm.rule.name == "holdfast"
     assert isinstance(config.search.select, LineagesSelect)
+    assert config.serve.mean_of == 4
     assert config.publish is not None
     assert config.deadline_s is not None
     assert config.deadline_s < 900  # of a cycle of 15 minutes

@@ -16,10 +16,12 @@ from orchestrator.search.lineages import (
     Judgement,
     Lineages,
     LineState,
+    Replacement,
     first_lines,
     judge,
     line_draws,
     paired_gain,
+    together,
 )
 from trainer.outcome import Outcome, Status
 from trainer.setting import PARAMETERS, Setting
@@ -199,3 +201,52 @@ def test_the_first_champion_has_the_start_setting() -> None:
     first = play(fresh, [])
     assert (first.state.champion, first.state.lines[0].score) == (0, None)
     assert play(fresh, [], {0: Status.DIVERGED}).state.champion == 1
+
+
+def test_members_are_the_champion_and_the_best_until_lines_are_compared() -> None:
+    assert together(1, (), lines(0.0, -0.1), ()) == ()
+    assert together(2, (), replace(lines(0.0, -0.1), champion=None), ()) == ()
+    new = Lineages(tuple(LineState(Setting(1.0, 1.0, 0.5)) for _ in range(4)), champion=2)
+    assert together(3, (), new, ()) == (2, 0, 1)
+    early = lines(0.1, -0.1, -0.3, -0.2, champion=0, chunks=MIN_CHUNKS - 1)
+    assert together(3, (2, 0, 1), early, ()) == (2, 0, 3), "those that stay keep their seats"
+
+
+def test_a_member_leaves_when_another_line_is_better_with_certainty() -> None:
+    held = lines(-0.3, -0.1, -0.2, 0.0, champion=0)
+    assert together(2, (1, 0), held, ()) == (2, 0)
+    assert together(2, (2, 0), held, ()) == (2, 0)
+    assert together(4, (3, 1, 2, 0), held, ()) == (3, 1, 2, 0)
+    noisy = list(held.lines)
+    noisy[2] = replace(noisy[2], excess=(-1.2, 0.8) * (WINDOW // 2))
+    assert together(2, (1, 0), replace(held, lines=tuple(noisy)), ()) == (1, 0)
+
+
+def test_at_most_one_member_leaves_for_others_in_a_cycle() -> None:
+    held = lines(0.3, 0.2, -0.3, -0.2, -0.1, champion=2)
+    first = together(3, (0, 1, 2), held, ())
+    assert first == (3, 1, 2)
+    assert together(3, first, held, ()) == (3, 4, 2)
+
+
+def test_a_new_champion_takes_the_seat_of_the_worst() -> None:
+    unproven = lines(-0.2, 0.0, -0.1, 0.3, champion=3, chunks=MIN_CHUNKS)
+    assert together(2, (0, 1), unproven, ()) == (0, 3)
+
+
+def test_lines_that_were_replaced_leave_at_once() -> None:
+    held = lines(-0.4, -0.3, -0.2, -0.1, champion=0)
+    lost = (Replacement(1, 0, "it diverged"),)
+    assert together(2, (1, 0), held, lost) == (2, 0)
+    both = (*lost, Replacement(2, 0, "it diverged"))
+    assert together(3, (1, 2, 0), held, both) == (3, 1, 0), "a copy is better than no line"
+
+
+def test_members_are_judged_with_the_lines() -> None:
+    before = replace(lines(-0.3, -0.1, -0.2, 0.0), members=(1, 0))
+    served = [CONSTANT + score for score in (-0.3, -0.1, -0.2, 0.0)]
+    outcomes = [Outcome(i, line.setting, Status.RETAINED, 0.4, 9, 1.0)
+                for i, line in enumerate(before.lines)]  # fmt: skip
+    scores = CycleScores(0, CONSTANT, outcomes, dict(enumerate(served)))
+    assert judge(NEVER, SPACE, before, scores, DRAWS, 2).state.members == (2, 0)
+    assert judge(NEVER, SPACE, before, scores, DRAWS).state.members == ()

@@ -6,8 +6,9 @@ import pytest
 
 from trainer.chunk import compile_chunk
 from trainer.features import Feature, FeatureSpec
-from trainer.mean_model import mean_model
-from trainer.model import Model, ModelConfig
+from trainer.instance import Buffers
+from trainer.mean_model import mean_bias, mean_model, member_of, put_member, put_members
+from trainer.model import Model, ModelConfig, WorkingSet
 from trainer.modelfile import load_model, save_model
 from trainer.vectors import side_vectors
 
@@ -71,3 +72,58 @@ def test_models_of_other_chunks_have_no_mean() -> None:
     other.drop([(3, "1")])
     with pytest.raises(ValueError, match="lines of one arm"):
         mean_model([one, other])
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_member_is_taken_out_as_it_was(count: int) -> None:
+    config = ModelConfig(SPEC, 2, 1)
+    models = [some_model(config) for _ in range(count)]
+    wide = mean_model([models[0], *models[:-1]])
+    for seat, model in enumerate(models):
+        put_member(wide, seat, model)
+    wide.bias[:] = mean_model(models).bias
+    assert save_model(wide) == save_model(mean_model(models))
+    for seat, model in enumerate(models):
+        again = member_of(wide, seat, config, model.bias, 0.0)
+        for mine, its, length in (
+            (again.user, model.user, model.shape.user),
+            (again.ad, model.ad, model.shape.ad),
+        ):
+            assert mine.index.keys() == its.index.keys()
+            rows = [its.index[key] for key in mine.index]
+            found, wanted = mine.rows[mine.alive(), :, :length], its.rows[rows, :, :length]
+            np.testing.assert_allclose(found, wanted, rtol=3e-7)
+            np.testing.assert_array_equal(mine.seen[mine.alive()], its.seen[rows])
+        once_more = member_of(mean_model([again] * count), 0, config, model.bias, 0.0)
+        assert save_model(once_more) == save_model(again), "to the bit from then on"
+    assert logits(again) == pytest.approx(logits(models[-1]), rel=1e-3, abs=1e-4)
+
+
+def test_a_chunk_changes_the_mean_as_it_changes_the_members() -> None:
+    """One member trains on values that are new, the other skips the chunk."""
+    config = ModelConfig(SPEC, 2, 2)
+    models = [some_model(config) for _ in range(2)]
+    wide = mean_model(models)
+    table = EVENTS.set_column(3, "ad", pa.array(RNG.choice(["4", "5", "6"], 40)))
+    chunk = compile_chunk(table, SPEC)
+    rows = []
+    for model, trains in zip(models, (True, False), strict=True):
+        start = model.gather(chunk, 1, sums_kept=0.5)
+        tables = start.tables
+        if trains:
+            tables = tables._replace(ad=tables.ad + 1, user=tables.user - 1)
+        rows.append(tables if trains else None)
+        model.scatter(chunk, 1, start, tables)
+    found = wide.gather(chunk, 1, sums_kept=0.5)
+    start = WorkingSet(Buffers().copy_of(found.tables), found.user_rows, found.ad_rows)
+    put_members(start, wide.shape, config, chunk, rows)
+    bias = mean_bias(np.array([model.bias for model in models]))
+    wide.scatter(chunk, 1, start, start.tables)
+    wide.bias[:] = bias
+    wanted = mean_model(models)
+    for mine, its in ((wide.user, wanted.user), (wide.ad, wanted.ad)):
+        assert list(mine.index) == list(its.index)
+        np.testing.assert_array_equal(mine.rows[mine.alive()], its.rows[its.alive()])
+        np.testing.assert_array_equal(mine.inf[mine.alive()], its.inf[its.alive()])
+        np.testing.assert_array_equal(mine.updates[mine.alive()], its.updates[its.alive()])
+    np.testing.assert_array_equal(wide.bias, wanted.bias)

@@ -40,9 +40,9 @@ class LocalLinePool:
                 batch, data = arm.line_batch(lines, math.inf, rebuilds=lines)
             reply = self._trainer.train_lines(batch, arm.chunk, *data)
             arm.record_lines(batch, reply, self._trainer, tries=1)
-            new = arm.new_champion
+            new = arm.newly_served.items()
             yield arm.lines_result(
-                None if new is None else self._trainer.export_model(arm.name, new)
+                {line: self._trainer.export_model(arm.name, model_of) for line, model_of in new}
             )
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from orchestrator.pool.messages import (
     Task,
 )
 from orchestrator.pool.progress import ArmProgress, Pace
-from orchestrator.search.lineages import Judgement
+from orchestrator.search.lineages import Judgement, Lineages
 from trainer.kernel import Tables
 from trainer.lines import LineOptions
 from trainer.outcome import Outcome, Status
@@ -32,7 +32,7 @@ class LinesPlan:
     options: LineOptions
     since: int
     """The cycle that the models are of."""
-    champion: int | None
+    state: Lineages
     due: frozenset[int]
     """The lines of which a snapshot is due."""
     parents: Mapping[int, int]
@@ -40,13 +40,14 @@ class LinesPlan:
     recipe: Callable[[int], tuple[Rebuild, Any, Mapping[int, Any]]]
     """How to make a line's model again: the steps, the base, and the chunks by cycle."""
     judge: Callable[[Sequence[Outcome], Mapping[int, float]], Judgement]
+    served: Callable[[Mapping[int, float]], float | None]
+    """What was served on the chunk, where this is what each line would have."""
 
 
 class LinesProgress(ArmProgress):
     """What is known of the lines' cycle."""
 
     def __init__(self, plan: LinesPlan, pace: Pace) -> None:
-        serve = plan.champion is not None
         super().__init__(
             plan.name,
             plan.cycle,
@@ -55,11 +56,11 @@ class LinesProgress(ArmProgress):
             pace,
             chunk=plan.chunk,
             start=None,
-            serve=serve,
+            serve=plan.state.champion is not None,
         )
         self.plan = plan
         self.served: dict[int, float] = {}
-        self._rows: Tables | None = None
+        self._rows: dict[int, Tables] = {}
         self._snapshots: dict[int, LineSnapshot] = {}
         self._judgement: Judgement | None = None
 
@@ -78,10 +79,15 @@ class LinesProgress(ArmProgress):
         return self._judgement
 
     @property
-    def new_champion(self) -> int | None:
-        """The champion, if it is another line than before."""
-        champion = self.judgement.state.champion
-        return champion if champion != self.plan.champion else None
+    def newly_served(self) -> dict[int, int]:
+        """The lines that are served and were not before, and which line has the model of each."""
+        copied = {one.line: one.parent for one in self.judgement.replaced}
+        before = self.plan.state.served
+        return {
+            line: copied.get(line, line)
+            for line in self.judgement.state.served
+            if line not in before or line in copied
+        }
 
     def line_batch(
         self,
@@ -104,10 +110,10 @@ class LinesProgress(ArmProgress):
             self.name,
             tasks,
             budget_s,
-            serve=self.plan.champion is not None,
+            serve=self.plan.state.champion is not None,
             options=self.plan.options,
             since=self.plan.since,
-            champion=self.plan.champion,
+            served=self.plan.state.served,
             due=self.plan.due,
             copies=tuple(copies),
             arriving=tuple(arriving),
@@ -121,27 +127,27 @@ class LinesProgress(ArmProgress):
         self.record(batch, BatchReply(reply.outcomes, reply.raised), holder, tries)
         self.served |= reply.served
         self._snapshots |= reply.snapshots
-        self._rows = reply.rows or self._rows
+        self._rows |= reply.rows
 
     def lose_line(self, line: int, tries: int, again: bool) -> None:
         """A line's model is lost: train it again, or fail it where there is no time."""
         del self._done[line]
+        self._rows.pop(line, None)
         self._judgement = None
         self._lose(
             [self._tasks[line]], "its process ended with the trained rows", tries if again else 1
         )
 
-    def lines_result(self, model: LineSnapshot | None) -> LinesResult:
-        """The result; `model` is that of a new champion."""
-        before = self.plan.champion
+    def lines_result(self, models: dict[int, LineSnapshot]) -> LinesResult:
+        """The result; `models` are those of the newly served lines."""
         return LinesResult(
             self.name,
             tuple(self._done[i] for i in sorted(self._done)),
             self.winner,
-            None if before is None else self.served.get(before),
+            self.plan.served(self.served),
             self.served,
             self.judgement,
             self._rows,
-            model,
+            models,
             self._snapshots,
         )

@@ -138,15 +138,17 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
     # -- answers --------------------------------------------------------------------------------
 
     def _result(self, arm: LinesProgress, late: bool) -> LinesResult | None:
-        new = arm.new_champion
-        model = None if new is None else self._model(arm, new, late)
-        if new is None or model is not None:
-            return arm.lines_result(model)
-        arm.lose_line(new, self._policy.tries, again=not late)
-        return None
+        models = {}
+        for line, model_of in arm.newly_served.items():
+            model = self._model(arm, model_of, late)
+            if model is None:
+                arm.lose_line(model_of, self._policy.tries, again=not late)
+                return None
+            models[line] = model
+        return arm.lines_result(models)
 
     def _model(self, arm: LinesProgress, line: int, late: bool) -> LineSnapshot | None:
-        """The complete model of a new champion; None where it is lost."""
+        """The complete model of a line that is served from now on; None where it is lost."""
         home = self._homes.get((arm.name, line))
         if home is None or home.removed:
             return None

@@ -1,7 +1,7 @@
 """A trainer process that keeps the models of lines: chunks in, outcomes and scores out.
 
-It gathers and scatters for itself. Only the champion's rows leave it, snapshots, and lines that
-are copied to other processes.
+It gathers and scatters for itself. Only the rows of served lines leave it, snapshots, and lines
+that are copied to other processes.
 """
 
 import time
@@ -66,7 +66,7 @@ class LineTrainer(TrainerActor):
         outcomes: list[Outcome] = []
         raised: dict[int, str] = {}
         served: dict[int, float] = {}
-        rows: list[Tables] = []
+        rows: dict[int, Tables] = {}
         shape = self.job.shape
         ads = distinct_ads(shape, chunk) if batch.serve else None
 
@@ -82,14 +82,14 @@ class LineTrainer(TrainerActor):
                 return False
             outcomes.append(outcome)
             retained = outcome.status is Status.RETAINED
-            if retained and line == batch.champion:
-                rows.append(Buffers().copy_of(tables))
+            if retained and line in batch.served:
+                rows[line] = Buffers().copy_of(tables)
             return retained
 
         lines.see(chunk, batch.cycle, work, self.spare)
         retained = {o.instance for o in outcomes if o.status is Status.RETAINED}
         snapshots = {line: _snapshot(lines, line) for line in batch.due & retained}
-        return LineReply(tuple(outcomes), raised, served, rows[0] if rows else None, snapshots)
+        return LineReply(tuple(outcomes), raised, served, rows, snapshots)
 
     def _rebuilt(self, batch: LineBatch, data: tuple[Any, ...]) -> Lines:
         assert batch.options is not None

@@ -17,7 +17,7 @@ from orchestrator.charts.chart import (
     numbers,
     span_of,
 )
-from orchestrator.journal.record import CycleRecord, LinesRecord
+from orchestrator.journal.record import CycleRecord, LinesRecord, members_of
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.study import Study
@@ -40,7 +40,8 @@ def lines(study: Study) -> Section | None:
         key="lines",
         title="Lines: ranked by what they would have served",
         claim="Not in the paper: every instance continues a model of its own, and the champion is "
-        "the line with the lowest discounted served log-loss.",
+        "the line with the lowest discounted served log-loss. It is served alone, or in the mean "
+        "of the best few lines.",
         findings=tuple(_finding(*entry) for entry in arms),
         charts=(
             Chart(
@@ -48,13 +49,14 @@ def lines(study: Study) -> Section | None:
                 "The family tree of the lines",
                 "A row for each line. The darker a cell, the more its served log-loss was above "
                 "that of the best line in that cycle. A vertical stroke leads from a parent to its "
-                "copy, the bold path from the first line to the champion.",
+                "copy, the bold path from the first line to the champion. Dots, where there are "
+                "any, mark the lines whose mean is served.",
                 tuple(_tree(study, *entry) for entry in arms),
             ),
             Chart(
                 "regret",
                 "Regret against the best line that was never replaced",
-                "Mean difference of served log-loss up to each cycle; below 0 the champion served "
+                "Mean difference of served log-loss up to each cycle; below 0 the run served "
                 "better than the best fixed setting of the run, chosen in hindsight.",
                 tuple(p for entry in arms if (p := _regret(study, *entry)) is not None),
             ),
@@ -95,9 +97,30 @@ def _finding(run: Run, arm: str, records: Sequence[CycleRecord]) -> Finding:
         f"The champion changed {changes} times in {len(records)} cycles. "
         f"{len(replaced) - lost} lines were replaced because others served better, and {lost} "
         f"because they were lost. "
-        f"The champion is line {_champion(last)}: {_state(last).why}."
+        f"The champion is line {_champion(last)}: {_state(last).why}.{_mean_text(records)}"
     )
     return Finding(text, None, run.name)
+
+
+def _mean_text(records: Sequence[CycleRecord]) -> str:
+    """Which lines are served together, and how often that has changed."""
+    members = members_of(records[-1])
+    if not members:
+        return ""
+    pairs = [(a, b) for a, b in pairwise(records) if members_of(a)]
+    changes = sum(set(members_of(a)) != set(members_of(b)) for a, b in pairs)
+    named = ", ".join(map(str, sorted(members)))
+    served = [(b.served_logloss, _state(b).served[_champion(a) or 0]) for a, b in pairs]
+    both = np.array([one for one in served if None not in one], float).reshape(-1, 2)
+    worth = ""
+    if len(both):
+        mean, alone = both.mean(axis=0)
+        more = "lower" if mean <= alone else "higher"
+        worth = f" Its log-loss was {abs(1 - mean / alone):.2%} {more} than the champion's alone."
+    return (
+        f" The served model is the mean of {len(members)} lines: {named}. Its members changed in "
+        f"{changes} cycles.{worth}"
+    )
 
 
 def _never_replaced(record: CycleRecord) -> list[int]:
@@ -131,13 +154,21 @@ def _tree(study: Study, run: Run, arm: str, records: Sequence[CycleRecord]) -> P
             cells,
             Line("copies", "quiet", strokes[:, 0], strokes[:, 1], faint=True),
             Line("the champion's descent", study.arms.index(arm), path[:, 0], path[:, 1]),
+            *_member_dots(shown),
         ),
     )
+
+
+def _member_dots(records: Sequence[CycleRecord]) -> tuple[Dots, ...]:
+    """The lines in the served mean, where there is one."""
+    at = np.array([(r.cycle, line) for r in records for line in members_of(r)], float)
+    return (Dots("in the served mean", "accent", at[:, 0], at[:, 1]),) if len(at) else ()
 
 
 def _cell_text(record: CycleRecord, line: int, behind: float) -> str:
     setting, state = record.outcomes[line].setting, _state(record)
     role = "the champion, " if line == _champion(record) else ""
+    role = role or ("in the served mean, " if line in members_of(record) else "")
     return (
         f"line {line}, {role}cycle {record.cycle}: served {state.served[line]:.5f}, "
         f"{behind:.5f} behind the best; eta0 {setting.eta0:.3g}, alpha {setting.alpha:.3g}, "

@@ -1,7 +1,7 @@
-"""What lines would serve together: the mean of the logits of the best few, as one wide model.
+"""What a run with `serve: {mean_of: k}` serves, for several k at once.
 
-No run serves this yet. It is measured here to decide whether it pays: lines train and are judged by
-the product's own code, and the mean model is built from their models before each chunk.
+Which lines are served does not change how they train. So one run of lines is enough: the mean model
+of each k is built from their models before each chunk, its members chosen by the product's rule.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from divergence.rules import Rule
 from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.pool.messages import LinesResult
-from orchestrator.search.lineages import ERRORS, MIN_CHUNKS, LineState, paired_gain
+from orchestrator.search.lineages import together
 from trainer.chunk import Chunk
-from trainer.instance import Job
+from trainer.instance import Buffers, Job
 from trainer.lines import Lines
 from trainer.mean_model import mean_model
-from trainer.scoring import log_loss, predict
+from trainer.scoring import distinct_ads, served_logloss
 
 
 def mean_name(count: int) -> str:
@@ -27,46 +27,30 @@ class MeanPool(LocalLinePool):
 
     def __init__(self, job: Job, rules: Sequence[Rule], counts: Sequence[int]) -> None:
         super().__init__(job, rules)
-        self._seats: dict[int, tuple[int, ...]] = dict.fromkeys(counts, ())
+        self._members: dict[int, tuple[int, ...]] = dict.fromkeys(counts, ())
         self.served: dict[str, float | None] = {}
-        """What each mean served on the last chunk; that of the champion until lines are ranked."""
+        """What each mean served on the last chunk."""
 
     def results(self) -> Iterator[LinesResult]:
         """The lines' own; afterwards, `served` is that of the means."""
         (arm,) = self._arms
         parents, means = arm.plan.parents, {}
-        for count, seats in self._seats.items():
-            if seats:
-                given = [parents.get(line, line) for line in seats]
+        for count, members in self._members.items():
+            if members:
+                given = [parents.get(line, line) for line in members]
                 means[count] = mean_logloss(self._trainer.lines[arm.name], given, arm.chunk)
+        self.served = {mean_name(count): means.get(count) for count in self._members}
         for result in super().results():
-            self.served = {mean_name(k): means.get(k, result.served) for k in self._seats}
-            if result.each_served:
-                lines = result.judgement.state.lines
-                self._seats = {k: seated(seats, lines, k) for k, seats in self._seats.items()}
+            judged = result.judgement
+            self._members = {
+                count: together(count, before, judged.state, judged.replaced)
+                for count, before in self._members.items()
+            }
             yield result
 
 
-def mean_logloss(lines: Lines, seats: Sequence[int], chunk: Chunk) -> float:
+def mean_logloss(lines: Lines, members: Sequence[int], chunk: Chunk) -> float:
     """The log-loss of the mean of these lines on a chunk that they have not seen."""
-    model = mean_model([lines.as_model(line) for line in seats])
-    tables = model.gather(chunk, model.cycle).tables
-    return log_loss(predict(model.shape, chunk, tables), chunk.click)
-
-
-def seated(seats: tuple[int, ...], lines: Sequence[LineState], count: int) -> tuple[int, ...]:
-    """The lines that are served together: at first the best ones.
-
-    Then the best line without a seat gets that of the worst with one, by the champion's test.
-    """
-    ranked = sorted(range(len(lines)), key=lambda line: (lines[line].score or 0.0, line))
-    if not seats:
-        return tuple(ranked[:count])
-    outside = [line for line in ranked if line not in seats]
-    if not outside:
-        return seats
-    worst = max(seats, key=ranked.index)
-    gain, error, chunks = paired_gain(lines[worst], lines[outside[0]])
-    if chunks < MIN_CHUNKS or gain <= ERRORS * error:
-        return seats
-    return tuple(outside[0] if line == worst else line for line in seats)
+    model, buffers = mean_model([lines.as_model(line) for line in members]), Buffers()
+    tables = buffers.copy_of(model.gather(chunk, model.cycle).tables)
+    return served_logloss(model.shape, chunk, distinct_ads(model.shape, chunk), tables, buffers)
