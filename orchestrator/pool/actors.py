@@ -26,6 +26,18 @@ MANY = 64
 """With more pending calls than this, all answers that have arrived are taken together."""
 
 
+def actor_class(kind: type, cores: int, threads: int) -> Any:
+    """A class whose `remote` starts a Ray actor: one per call, spread over all nodes."""
+    remote: Any = ray.remote  # its stubs lack the options of actors
+    return remote(
+        num_cpus=cores,
+        max_restarts=0,
+        max_task_retries=0,
+        max_concurrency=threads,
+        scheduling_strategy="SPREAD",
+    )(kind)
+
+
 class ActorSet:
     """Actors of which any may die at any time. `all` includes those that are starting."""
 

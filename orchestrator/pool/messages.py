@@ -58,6 +58,8 @@ class BatchReply:
     outcomes: tuple[Outcome, ...]
     raised: dict[int, str]
     served: float | None = None
+    cores: int | None = None
+    """How many trainers are ready now, if this is a dispatcher's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
             self._send_all()
             return
         for actor in self._actors.ready:
-            arm = next((arm for arm in self._arms.values() if arm.waiting), None)
+            arm = next((arm for arm in self._arms if arm.waiting), None)
             if arm is None:
                 return
             others = len(self._actors.ready) > 1
@@ -71,13 +71,14 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
 
     def _send_all(self) -> None:
         """One call for each actor and arm. All exports are requested first: calls run in order."""
-        keys = [(arm.name, task.instance) for arm in self._arms.values() for task in arm.plan.tasks]
+        keys = [(arm.name, task.instance) for arm in self._arms for task in arm.plan.tasks]
         before = {key: home for key, home in self._homes.items() if not home.removed}
-        others = {key: home for key, home in before.items() if key[0] not in self._arms}
+        names = {arm.name for arm in self._arms}
+        others = {key: home for key, home in before.items() if key[0] not in names}
         homes = place(keys, before, self._actors.ready)
         self._homes = others | homes
         calls = []
-        for arm in self._arms.values():
+        for arm in self._arms:
             lines_at: dict[ActorHandle, list[int]] = defaultdict(list)
             for task in arm.plan.tasks:
                 lines_at[homes[arm.name, task.instance]].append(task.instance)
@@ -133,7 +134,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
         passes = len(lines) + sum(len(one.steps) for one in batch.rebuilds)
         limit_s = hang_limit_s(passes, arm.seconds, arm.events, self._policy.patience_s)
         ref = actor.handle.train_lines.remote(batch, arm.chunk, *data)
-        actor.add(Call(ref, batch, passes * (arm.seconds or 0.0), limit_s))
+        actor.add(Call(ref, arm, batch, passes * (arm.seconds or 0.0), limit_s))
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -162,7 +163,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
             return None
         return model
 
-    def _record(self, actor: ActorHandle, batch: LineBatch, reply: LineReply) -> None:
-        arm = self._arms.get(batch.arm)
-        if arm is not None:  # else its result is out already
-            arm.record_lines(batch, reply, actor, self._policy.tries)
+    def _record(self, actor: ActorHandle, call: Call, reply: LineReply) -> None:
+        assert isinstance(call.arm, LinesProgress)
+        assert isinstance(call.batch, LineBatch)
+        call.arm.record_lines(call.batch, reply, actor, self._policy.tries)
