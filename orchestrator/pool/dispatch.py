@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from orchestrator.pool.handle import ActorHandle, Call
 from orchestrator.pool.messages import Task
 from orchestrator.pool.progress import ArmProgress
-from orchestrator.pool.retry import RetryPolicy, hang_limit_s
+from orchestrator.pool.retry import hang_limit_s
 
 BATCH_S = 0.2
 """How long a batch should take: long compared with Ray's millisecond, short with a cycle."""
@@ -19,29 +19,26 @@ def dispatch(
     ready: Iterable[ActorHandle],
     arms: Sequence[ArmProgress],
     deadline: float | None,
-    policy: RetryPolicy,
+    patience_s: float,
 ) -> None:
     """Give idle actors a batch each, then queue one more for each, those free soonest first.
 
-    The last long instances are not queued: they wait for whichever actor is free first. The
-    trainers of a dispatcher share its queue, so that it may have them.
+    The last long instances are not queued: they wait for whichever actor is free first.
     """
-    actors = sorted(ready, key=lambda actor: actor.free_at)
-    cores = sum(actor.width for actor in actors)
+    actors = list(ready)
     for depth in (0, 1):
-        for_all = sum(len(arm.waiting) for arm in arms)
-        for actor in (a for a in actors if len(a.calls) == depth):
+        waiting = sum(len(arm.waiting) for arm in arms)
+        if not waiting or (depth > 0 and not _any_short(arms, waiting, len(actors))):
+            return
+        able = [actor for actor in actors if len(actor.calls) == depth]
+        for actor in sorted(able, key=lambda actor: actor.free_at):
             arm = next((a for a in arms if a.waiting and not _avoids(a, actor, actors)), None)
             if arm is None:
                 continue
-            if actor.cores is not None:
-                count = share_size(for_all, cores, arm.seconds, actor.width)
-                _send_share(actor, arm, min(count, len(arm.waiting)), deadline, policy)
-                continue
             waiting = sum(len(arm.waiting) for arm in arms)
-            if depth == 0 or _may_queue(arm, actor, waiting, cores):
-                count = batch_size(arm.waiting, waiting, cores, arm.seconds)
-                _send(actor, arm, count, deadline, policy.patience_s)
+            if depth == 0 or _may_queue(arm, actor, waiting, len(actors)):
+                count = batch_size(arm.waiting, waiting, len(actors), arm.seconds)
+                _send(actor, arm, count, deadline, patience_s)
 
 
 def _avoids(arm: ArmProgress, actor: ActorHandle, actors: Sequence[ActorHandle]) -> bool:
@@ -51,8 +48,12 @@ def _avoids(arm: ArmProgress, actor: ActorHandle, actors: Sequence[ActorHandle])
 
 def _may_queue(arm: ArmProgress, actor: ActorHandle, waiting: int, actors: int) -> bool:
     """Whether the arm's next task may wait for this busy actor."""
-    short = waiting > actors or (arm.seconds or math.inf) < SHORT_S
-    return short and not (arm.waiting[0].alone or actor.works_alone)
+    return _any_short([arm], waiting, actors) and not (arm.waiting[0].alone or actor.works_alone)
+
+
+def _any_short(arms: Iterable[ArmProgress], waiting: int, actors: int) -> bool:
+    """Whether tasks may wait for busy actors at all."""
+    return waiting > actors or any((arm.seconds or math.inf) < SHORT_S for arm in arms)
 
 
 def batch_size(waiting: Sequence[Task], everywhere: int, actors: int, seconds: float | None) -> int:
@@ -64,19 +65,8 @@ def batch_size(waiting: Sequence[Task], everywhere: int, actors: int, seconds: f
     if seconds is None or waiting[0].alone:
         return 1
     together = next((i for i, task in enumerate(waiting) if task.alone), len(waiting))
-    return min(together, _for_each(everywhere, actors, seconds))
-
-
-def share_size(everywhere: int, cores: int, seconds: float | None, width: int) -> int:
-    """How many tasks a dispatcher of `width` trainers takes: a batch for each of them, but no more
-    than its share of what is waiting."""
-    each = 1 if seconds is None else _for_each(everywhere, cores, seconds)
-    return min(each * width, math.ceil(everywhere * width / cores))
-
-
-def _for_each(everywhere: int, actors: int, seconds: float) -> int:
     fair = math.ceil(everywhere / (2 * actors))
-    return max(1, min(fair, int(BATCH_S / max(seconds, 1e-9))))
+    return max(1, min(fair, together, int(BATCH_S / max(seconds, 1e-9))))
 
 
 def _send(
@@ -90,22 +80,3 @@ def _send(
     data = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
     work_s = count * (arm.seconds or 0.0)
     actor.add(Call(actor.handle.train.remote(batch, *data), arm, batch, work_s, limit_s))
-
-
-def _send_share(
-    actor: ActorHandle, arm: ArmProgress, count: int, deadline: float | None, policy: RetryPolicy
-) -> None:
-    """Give a dispatcher tasks. It replaces trainers and retries before it counts as hung itself.
-
-    Chunk and rows are passed on by reference, inside of a tuple: Ray would fetch them for it.
-    """
-    waves = math.ceil(count / actor.width) + sum(
-        math.ceil(len(call.batch.tasks) / actor.width) for call in actor.calls
-    )
-    once_s = hang_limit_s(waves, arm.seconds, arm.events, policy.patience_s)
-    left_s = math.inf if deadline is None else deadline - time.monotonic()
-    batch = arm.next_batch(count, left_s)
-    data = arm.chunk, arm.start
-    ref = actor.handle.train.remote(batch, data, arm.events, arm.pace.per_event_s)
-    work_s = count * (arm.seconds or 0.0) / actor.width
-    actor.add(Call(ref, arm, batch, work_s, (2 + policy.tries) * once_s))

@@ -122,7 +122,7 @@ class Dispatcher(ActorPool[Share, Share]):
     def _dispatch(self) -> None:
         while not self._inbox.empty():
             self._arms.append(self._inbox.get())
-        dispatch(self._actors.ready, self._arms, self._deadline, self._policy)
+        dispatch(self._actors.ready, self._arms, self._deadline, self._policy.patience_s)
 
     def _result(self, arm: Share, late: bool) -> Share:
         return arm

@@ -70,6 +70,11 @@ class ActorHandle:
         return self.calls[0].started + sum(call.work_s for call in self.calls)
 
     @property
+    def tasks(self) -> int:
+        """How many instances it has."""
+        return sum(len(call.batch.tasks) for call in self.calls)
+
+    @property
     def works_alone(self) -> bool:
         """Whether it has an instance that must run alone, so that a loss is that instance's."""
         return any(task.alone for call in self.calls for task in call.batch.tasks)

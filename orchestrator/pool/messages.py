@@ -11,12 +11,14 @@ from divergence.rules import Rule
 from trainer.kernel import Tables
 from trainer.lines import LineOptions
 from trainer.outcome import Outcome
+from trainer.pickling import travels_fast
 from trainer.setting import Setting
 
 if TYPE_CHECKING:  # loads the config, which trainer processes never need
     from orchestrator.search.lineages import Judgement
 
 
+@travels_fast
 @dataclass(frozen=True, slots=True)
 class Task:
     """One instance to train.

@@ -5,7 +5,7 @@ waits for the driver. No batch goes to an actor that has not said it is ready. R
 retries nothing: the pool replaces a dead actor and gives its batches to others. Training is
 deterministic, so none of this shows in the results.
 
-With more than GROUP cores the actors are dispatchers, each with trainers of its own: the driver
+With more than DIRECT cores the actors are dispatchers, each with trainers of its own: the driver
 would take longer to call thousands of trainers than they take to train.
 """
 
@@ -25,12 +25,13 @@ from orchestrator.pool.handle import ActorHandle
 from orchestrator.pool.messages import ArmResult
 from orchestrator.pool.progress import ArmProgress
 from orchestrator.pool.retry import RetryPolicy
+from orchestrator.pool.shares import dispatch_shares
 from orchestrator.pool.trainer_actor import TrainerActor
 from trainer.instance import Job
 from trainer.kernel import Tables
 
-GROUP = 64
-"""The most trainers that one process dispatches to. A call costs it 0.2 ms."""
+DIRECT = 64
+"""The most trainers that one process dispatches to. A call costs it 0.1 to 0.2 ms."""
 
 
 class RayPool(ActorPool[ArmProgress, ArmResult]):
@@ -56,7 +57,7 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
     def _resize(self) -> None:
         """Have as many trainers as there should be, and dispatchers from the time they are many."""
         cores = self._size()
-        if not self._groups and cores <= GROUP:
+        if not self._groups and cores <= DIRECT:
             self._actors.resize(cores)
             return
         if not self._groups:
@@ -72,15 +73,19 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
 
     def _new_dispatcher(self) -> Any:
         job, rules, policy, trainer = self._trains
-        smallest = self._groups[-1]  # until the next cycle
-        return actor_class(Dispatcher, 0, CALLS).remote(job, rules, smallest, policy, trainer)
+        cores = self._groups[len(self._actors.all)]
+        return actor_class(Dispatcher, 0, CALLS).remote(job, rules, cores, policy, trainer)
 
     def _welcome(self, actor: ActorHandle, answer: Any) -> None:
         super()._welcome(actor, answer)
         actor.cores = answer if self._groups else None
 
     def _dispatch(self) -> None:
-        dispatch(self._actors.ready, self._arms, self._deadline, self._policy)
+        if self._groups:
+            dispatch_shares(self._actors.ready, self._arms, self._deadline, self._policy)
+        else:
+            patience_s = self._policy.patience_s
+            dispatch(self._actors.ready, self._arms, self._deadline, patience_s)
         for arm in self._arms:
             if arm.nearly_done:
                 self._request_rows(arm)
@@ -116,8 +121,12 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
 
 
 def groups(cores: int) -> tuple[int, ...]:
-    """How many trainers each dispatcher has, the larger ones first."""
-    number = math.ceil(cores / GROUP)
+    """How many trainers each dispatcher has, the larger ones first.
+
+    As many as there are dispatchers, so that the driver takes as long to call these as they take
+    to call their trainers; but no more than DIRECT.
+    """
+    number = max(math.isqrt(cores), math.ceil(cores / DIRECT))
     return tuple(cores // number + (i < cores % number) for i in range(number))
 
 
