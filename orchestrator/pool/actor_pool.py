@@ -107,11 +107,14 @@ class ActorPool(ABC, Generic[Progress, Result]):
                 break
 
     def process_ids(self) -> list[int]:
-        """The process ids of the actors that are ready."""
-        pids = []
-        for call in [actor.handle.ready.remote() for actor in self._actors.ready]:
+        """The process ids of the trainers that are ready."""
+        pids: list[int] = []
+        for actor in self._actors.ready:
+            handle = actor.handle
+            call = handle.ready if actor.cores is None else handle.process_ids
             with suppress(RayError):  # it died since then: the next batch will show it
-                pids.append(ray.get(call, timeout=ANSWER_S))
+                answer = ray.get(call.remote(), timeout=ANSWER_S)
+                pids += [answer] if isinstance(answer, int) else answer
         return pids
 
     def _wait(self, until: float | None) -> None:

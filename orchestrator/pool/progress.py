@@ -138,13 +138,17 @@ class ArmProgress:
             self.waiting.extendleft(reversed(batch.tasks))
 
     def lose_winner(self, tries: int, again: bool) -> None:
-        """The winner's rows are lost: train it again, or fail it where there is no time."""
+        """As `lose_rows`, of the winner."""
         winner, self.request = self.winner, None
         if winner is not None:
-            del self._done[winner]
-            self._leader = select(self._done.values())
-            task = self._tasks[winner]
-            self._lose([task], "its process ended with the trained rows", tries if again else 1)
+            self.lose_rows(winner, tries, again)
+
+    def lose_rows(self, instance: int, tries: int, again: bool) -> None:
+        """An instance's rows are lost: train it again, or fail it where there is no time."""
+        del self._done[instance]
+        self._leader = select(self._done.values())
+        reason = "its process ended with the trained rows"
+        self._lose([self._tasks[instance]], reason, tries if again else 1)
 
     def close(self) -> None:
         """The deadline has passed: dispatch nothing more and retry nothing."""

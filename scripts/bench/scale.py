@@ -104,7 +104,8 @@ def main() -> None:
     with reported("scale", given.readme, given.quick) as missed:
         with started_ray(None, REAL_ACTORS, verbose=False):
             costs = measured_costs()
-            real_cycle()
+            real_cycle(direct=REAL_ACTORS)
+            real_cycle(direct=REAL_ACTORS // 2)
         print("\n| nodes | cores | dispatchers | instances | ideal | cycle | driver busy "
               "| dispatcher, an instance | cores at work |")  # fmt: skip
         print("|---|---|---|---|---|---|---|---|---|")
@@ -197,18 +198,25 @@ def a_round(instances: int) -> ArmProgress:
     )
 
 
-def real_cycle() -> None:
-    """Thousands of instances through a real Ray, against the time they sleep."""
+def real_cycle(direct: int) -> None:
+    """Thousands of instances through a real Ray, against the time they sleep.
+
+    The driver calls up to `direct` processes itself.
+    """
+    before, ray_pool.DIRECT = ray_pool.DIRECT, direct
     with closing(RayPool(None, (), lambda: REAL_ACTORS, RetryPolicy(3, 30), Sleeper)) as few:  # type: ignore[arg-type]
         few.wait_until_ready()
         began, cpu = time.perf_counter(), time.process_time()
         few.start([a_round(REAL_INSTANCES)])
         (result,) = few.results()
         took, cpu = time.perf_counter() - began, time.process_time() - cpu
+    number = len(groups(REAL_ACTORS)) if direct < REAL_ACTORS else 0
+    ray_pool.DIRECT = before
     assert len(result.outcomes) == REAL_INSTANCES
     ideal = REAL_INSTANCES * REAL_S / REAL_ACTORS
-    print(f"{REAL_INSTANCES} instances of {REAL_S * 1e3:.0f} ms on {REAL_ACTORS} processes: "
-          f"{took:.2f} s, ideally {ideal:.2f} s; the driver used {cpu:.2f} s of CPU")  # fmt: skip
+    print(f"{REAL_INSTANCES} instances of {REAL_S * 1e3:.0f} ms on {REAL_ACTORS} processes"
+          f"{f' of {number} dispatchers' if number else ''}: {took:.2f} s, ideally {ideal:.2f} s; "
+          f"the driver used {cpu:.2f} s of CPU\n")  # fmt: skip
 
 
 def virtual_cycle(costs: Costs, nodes: int, per_core: int, instance_s: float) -> float:

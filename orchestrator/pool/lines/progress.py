@@ -125,11 +125,8 @@ class LinesProgress(ArmProgress):
 
     def lose_line(self, line: int, tries: int, again: bool) -> None:
         """A line's model is lost: train it again, or fail it where there is no time."""
-        del self._done[line]
         self._judgement = None
-        self._lose(
-            [self._tasks[line]], "its process ended with the trained rows", tries if again else 1
-        )
+        self.lose_rows(line, tries, again)
 
     def lines_result(self, model: LineSnapshot | None) -> LinesResult:
         """The result; `model` is that of a new champion."""
