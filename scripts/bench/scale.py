@@ -25,14 +25,18 @@ import ray  # noqa: E402
 
 from divergence.rules.l2 import L2  # noqa: E402
 from orchestrator.pool import actor_pool, actors, dispatch, handle, ray_pool, shares  # noqa: E402
-from orchestrator.pool.messages import Batch, BatchReply, Task  # noqa: E402
+from orchestrator.pool.lines import ray_pool as lines_pool  # noqa: E402
+from orchestrator.pool.lines.progress import LinesPlan, LinesProgress  # noqa: E402
+from orchestrator.pool.lines.ray_pool import RayLinePool  # noqa: E402
+from orchestrator.pool.messages import Batch, BatchReply, Rebuild, Task  # noqa: E402
 from orchestrator.pool.progress import ArmProgress, Pace  # noqa: E402
 from orchestrator.pool.ray_pool import RayPool, groups  # noqa: E402
 from orchestrator.pool.ray_start import started_ray  # noqa: E402
 from orchestrator.pool.retry import RetryPolicy  # noqa: E402
 from orchestrator.pool.trainer_actor import TrainerActor  # noqa: E402
+from orchestrator.search.lineages import Judgement, Lineages  # noqa: E402
 from scripts.bench.page import add_options, reported  # noqa: E402
-from scripts.bench.virtual_ray import Costs, VirtualRay  # noqa: E402
+from scripts.bench.virtual_ray import Clock, Costs, VirtualRay  # noqa: E402
 from trainer.outcome import Outcome, Status  # noqa: E402
 from trainer.setting import Setting  # noqa: E402
 
@@ -115,6 +119,11 @@ def main() -> None:
                 bar = BARS.get(nodes, 0.0)
                 if at_work < bar:
                     missed.append(f"{nodes} nodes, {instance_s:g} s: {at_work:.3f}, not {bar}")
+        print("\nLines (`select: lineages`), without dispatchers:\n")
+        print("| nodes | cores | lines of 1 s | ideal | cycle | driver busy | cores at work |")
+        print("|---|---|---|---|---|---|---|")
+        for nodes, per_core in ROWS:
+            lines_cycle(costs, nodes, per_core)
 
 
 def measured_costs() -> Costs:
@@ -238,20 +247,47 @@ def played(
 ) -> tuple[float, float, float]:
     """For a cycle on so many logical cores: the seconds until all are busy, until its end, and
     those for which the driver is busy."""
-    gc.collect()
     virtual = VirtualRay(costs, instance_s, export_s=0.1)
     with under_the_pool(virtual):
         many = RayPool(None, (), lambda: cores, RetryPolicy(3, 1e6))  # type: ignore[arg-type]
         many.wait_until_ready()
-        arm = a_round(cores * per_core)
-        began, idle = virtual.clock.monotonic(), virtual.clock.skipped
-        many.start([arm])
-        sent = virtual.clock.monotonic() - began
-        (result,) = many.results()
-        took = virtual.clock.monotonic() - began
-        busy = took - (virtual.clock.skipped - idle)
-    assert len(result.outcomes) == cores * per_core
-    return sent, took, busy
+        return timed(virtual.clock, many, a_round(cores * per_core))
+
+
+def lines_cycle(costs: Costs, nodes: int, per_core: int) -> None:
+    """A cycle of lines of 1 s, which the driver sends to each actor in one call; a row."""
+    virtual, cores = VirtualRay(costs, 1.0, export_s=0.1), nodes * CORES
+    plays = []
+    with under_the_pool(virtual):
+        many = RayLinePool(None, (), lambda: cores, RetryPolicy(3, 1e6))  # type: ignore[arg-type]
+        many.wait_until_ready()
+        for cycle in range(1 + PLAYS):
+            plays.append(timed(virtual.clock, many, some_lines(cycle, cores * per_core)))
+    _, took, busy = min(plays[1:], key=lambda play: play[1])  # the first one places the lines
+    print(f"| {nodes:,} | {cores:,} | {cores * per_core:,} | {per_core} s | {took:.2f} s "
+          f"| {busy:.2f} s | {per_core / took:.1%} |", flush=True)  # fmt: skip
+
+
+def some_lines(cycle: int, number: int) -> LinesProgress:
+    """A cycle of one arm, of which no line is champion."""
+    nobody = Judgement(Lineages((), None), (), "")
+    plan = LinesPlan(
+        "a", cycle, some_tasks(number), 1, None, None, cycle - 1, None, frozenset(), {},  # type: ignore[arg-type]
+        recipe=lambda line: (Rebuild(line, -1, ()), None, {}), judge=lambda *_: nobody,
+    )  # fmt: skip
+    return LinesProgress(plan, Pace())
+
+
+def timed(clock: Clock, pool: Any, arm: ArmProgress) -> tuple[float, float, float]:
+    """A cycle of this arm: the seconds until all is sent, until its end, and of work."""
+    gc.collect()
+    began, idle = clock.monotonic(), clock.skipped
+    pool.start([arm])
+    sent = clock.monotonic() - began
+    (result,) = pool.results()
+    took = clock.monotonic() - began
+    assert all(outcome.status is Status.RETAINED for outcome in result.outcomes)
+    return sent, took, took - (clock.skipped - idle)
 
 
 @contextmanager
@@ -266,9 +302,9 @@ def under_the_pool(virtual: VirtualRay) -> Iterator[None]:
 
 
 def _put_under(some_ray: Any, clock: Any) -> None:
-    for module in (ray_pool, actor_pool, actors):
+    for module in (ray_pool, lines_pool, actor_pool, actors):
         module.ray = some_ray  # type: ignore[attr-defined]
-    for module in (actor_pool, actors, dispatch, shares, handle):
+    for module in (actor_pool, actors, dispatch, shares, lines_pool, handle):
         module.time = clock  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.pool.dispatcher import Dispatcher
-from orchestrator.pool.messages import Batch, BatchReply
+from orchestrator.pool.messages import Batch, BatchReply, LineBatch, LineReply
 from trainer.outcome import Outcome, Status
 
 
@@ -96,6 +96,16 @@ class Handle:
         each, tasks = self.ray.instance_s, len(batch.tasks)
         reply = BatchReply(self.ray.outcomes(batch), {}, None)
         return self.ray.answer(self, each * tasks, reply, tasks)
+
+    @property
+    def train_lines(self) -> Method:
+        """As `train`, of lines."""
+        return Method(self._train_lines)
+
+    def _train_lines(self, batch: LineBatch, *_: Any) -> Ref:
+        tasks = len(batch.tasks)
+        reply = LineReply(self.ray.outcomes(batch), {}, {}, None, {})
+        return self.ray.answer(self, self.ray.instance_s * tasks, reply, tasks)
 
 
 @dataclass
@@ -236,7 +246,7 @@ class VirtualRay:
 
     def get(self, ref: Ref, timeout: float | None = None) -> Any:
         """The answer, waited for."""
-        outcomes = len(ref.value.outcomes) if isinstance(ref.value, BatchReply) else 0
+        outcomes = len(ref.value.outcomes) if isinstance(ref.value, BatchReply | LineReply) else 0
         self.clock.charged += self.costs.get_s + outcomes * self.costs.outcome_s
         self.clock.skipped += max(ref.done_at - self.clock.monotonic(), 0.0)
         ref.taken = True

@@ -152,13 +152,18 @@ def test_a_pool_that_grows_gets_dispatchers_and_keeps_them(tmp_path: Path) -> No
             assert len(pool._actors.all) == size[0]
 
 
-@pytest.mark.parametrize("kind", ["kill", "dispatcher"])
-def test_a_run_with_dispatchers_gives_the_same_bits(tmp_path: Path, kind: str) -> None:
+def test_a_run_that_loses_a_trainer_and_a_dispatcher_gives_the_same_bits(tmp_path: Path) -> None:
     config = small("cycles=2", "tries=2")
     go_here(config, tmp_path / "here")
-    (tmp_path / "faults").mkdir()
-    go(config, tmp_path / "run", trainer=faulty(tmp_path / "faults", kind, [2], 1))
-    assert list((tmp_path / "faults").iterdir())
+    for fault in ("kill", "dispatcher"):
+        (tmp_path / fault).mkdir()
+    mortal = faulty(tmp_path / "kill", "kill", [2], 1)
+    go(
+        config,
+        tmp_path / "run",
+        trainer=faulty(tmp_path / "dispatcher", "dispatcher", [4], 1, mortal),
+    )
+    assert len(list(tmp_path.glob("*/fault-0"))) == 2
     assert bits(tmp_path / "run", config) == bits(tmp_path / "here", config)
 
 

@@ -77,13 +77,14 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
         others = {key: home for key, home in before.items() if key[0] not in names}
         homes = place(keys, before, self._actors.ready)
         self._homes = others | homes
+        trained = {(name, home) for (name, _), home in before.items()}
         calls = []
         for arm in self._arms:
             lines_at: dict[ActorHandle, list[int]] = defaultdict(list)
             for task in arm.plan.tasks:
                 lines_at[homes[arm.name, task.instance]].append(task.instance)
             calls += [
-                (actor, arm, lines, self._sources(arm, actor, lines, before))
+                (actor, arm, lines, self._sources(arm, actor, lines, before, trained))
                 for actor, lines in lines_at.items()
             ]
         for actor, arm, lines, (copies, arriving, rebuilds) in calls:
@@ -95,9 +96,10 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
         actor: ActorHandle,
         lines: Sequence[int],
         before: dict[Key, ActorHandle],
+        trained: set[tuple[str, ActorHandle]],
     ) -> tuple[list[tuple[int, int]], dict[int, Any], list[int]]:
         """Where each of these lines comes from: copies within the actor, those that arrive from
-        other actors, and those that no actor has."""
+        other actors, and those that no actor has. `trained` are the arms that actors have."""
         copies, arriving, rebuilds, distant = [], {}, [], []
         for line in lines:
             parent = arm.plan.parents.get(line, line)
@@ -108,9 +110,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
                 distant.append((line, parent, home))
             elif parent != line:
                 copies.append((line, parent))
-        has_index = bool(rebuilds) or any(
-            home is actor for (name, _), home in before.items() if name == arm.name
-        )
+        has_index = bool(rebuilds) or (arm.name, actor) in trained
         for line, parent, home in distant:
             export = home.handle.export_rows if has_index else home.handle.export_model
             arriving[line] = export.remote(arm.name, parent)
