@@ -64,6 +64,7 @@ class Dispatcher(ActorPool[Share, Share]):
         """Start as many trainers as cores, and wait until they are ready."""
         self._cores = cores
         self._inbox: SimpleQueue[Share] = SimpleQueue()
+        self._lost: SimpleQueue[ActorHandle] = SimpleQueue()
         self._done: list[Share] = []
         super().__init__(job, rules, lambda: self._cores, policy, trainer)
         self.wait_until_ready()
@@ -90,12 +91,22 @@ class Dispatcher(ActorPool[Share, Share]):
     def export(self, cycle: int, arm: str, instance: int) -> list[Any] | None:
         """The reference of an instance's rows, which travel from the trainer to the driver; None
         where it is not the best of its share, or the trainer is gone."""
+        holder = self._holder(cycle, arm, instance)
+        return None if holder is None else [holder.handle.export.remote(cycle, arm, instance)]
+
+    def lose_holder(self, cycle: int, arm: str, instance: int) -> None:
+        """The rows did not come: replace their trainer before it gets anything else."""
+        holder = self._holder(cycle, arm, instance)
+        if holder is not None:
+            self._lost.put(holder)
+
+    def _holder(self, cycle: int, arm: str, instance: int) -> ActorHandle | None:
+        """Who has the rows. An instance may have been trained again since they were lost."""
         wanted = cycle, arm, instance
-        share = next((s for s in self._done if (s.cycle, s.name, s.winner) == wanted), None)
+        found = (s for s in reversed(self._done) if (s.cycle, s.name, s.winner) == wanted)
+        share = next(found, None)
         holder = share.holder() if share else None
-        if not isinstance(holder, ActorHandle) or holder.removed:
-            return None
-        return [holder.handle.export.remote(*wanted)]
+        return holder if isinstance(holder, ActorHandle) and not holder.removed else None
 
     # -- training, in one thread -------------------------------------------------------------------
 
@@ -122,6 +133,10 @@ class Dispatcher(ActorPool[Share, Share]):
     def _dispatch(self) -> None:
         while not self._inbox.empty():
             self._arms.append(self._inbox.get())
+        while not self._lost.empty():
+            lost = self._lost.get()
+            if not lost.removed:
+                self._lose(lost, None)
         dispatch(self._actors.ready, self._arms, self._deadline, self._policy.patience_s)
 
     def _result(self, arm: Share, late: bool) -> Share:

@@ -11,6 +11,7 @@ would take longer to call thousands of trainers than they take to train.
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -117,7 +118,22 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
         except RayError as error:
             self._lose(holder, error)
             return None
-        return _rows(answer, timeout_s) if self._groups else answer
+        return self._rows_from(holder, arm, answer, timeout_s) if self._groups else answer
+
+    def _rows_from(
+        self, dispatcher: ActorHandle, arm: ArmProgress, answer: list[Any] | None, timeout_s: float
+    ) -> Tables | None:
+        """The rows whose reference a dispatcher has given; None where their trainer is lost."""
+        if answer is None:
+            return None
+        try:
+            rows: Tables | None = ray.get(answer[0], timeout=timeout_s)
+        except RayError:
+            told = dispatcher.handle.lose_holder.remote(arm.cycle, arm.name, arm.winner)
+            with suppress(RayError):  # it is lost, too: the next share will show it
+                ray.get(told, timeout=timeout_s)
+            return None
+        return rows
 
 
 def groups(cores: int) -> tuple[int, ...]:
@@ -128,14 +144,3 @@ def groups(cores: int) -> tuple[int, ...]:
     """
     number = max(math.isqrt(cores), math.ceil(cores / DIRECT))
     return tuple(cores // number + (i < cores % number) for i in range(number))
-
-
-def _rows(answer: list[Any] | None, timeout_s: float) -> Tables | None:
-    """The rows whose reference a dispatcher has given; None where its trainer is lost since."""
-    if answer is None:
-        return None
-    try:
-        rows: Tables | None = ray.get(answer[0], timeout=timeout_s)
-    except RayError:
-        return None
-    return rows
