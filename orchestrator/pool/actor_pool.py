@@ -161,7 +161,8 @@ class ActorPool(ABC, Generic[Progress, Result]):
         or dispatcher.
         """
         reason = "its process hung" if error is None else first_line(error)
-        log.info("a trainer process is lost and replaced: %s", reason)
+        who = "trainer process" if actor.cores is None else "dispatcher"
+        log.info("a %s is lost and replaced: %s", who, reason)
         blamed = actor.cores is None and not (error and node_is_lost(error))
         for i, call in enumerate(actor.calls):
             if call.arm not in self._arms:  # its result is out already

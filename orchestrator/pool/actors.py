@@ -59,7 +59,7 @@ class ActorSet:
         """Have `size` actors. Starting ones are removed first (their node may be gone), then idle
         ones."""
         if size != len(self.all):
-            log.info("resizing the pool from %d to %d trainer processes", len(self.all), size)
+            log.info("resizing the pool from %d to %d processes", len(self.all), size)
         for actor in sorted(self.all, key=lambda a: (a.starting is not None, not a.calls))[size:]:
             self.remove(actor)
         while len(self.all) < size:
