@@ -2,6 +2,7 @@
 
 import pytest
 
+from orchestrator.pool.ray_pool import DIRECT, groups
 from scripts.bench.scale import played
 from scripts.bench.virtual_ray import Costs
 
@@ -25,3 +26,12 @@ def test_all_cores_work_until_the_end(cores: int, per_core: int) -> None:
     """One wave more, for an uneven share, would be a third or a quarter of the time."""
     _, took, _ = played(COSTS, cores, per_core, 10.0)
     assert per_core * 10.0 / took > 0.95
+
+
+def test_dispatchers_have_all_cores() -> None:
+    assert groups(65) == (9, 8, 8, 8, 8, 8, 8, 8)
+    for cores in (100, 800, 1234, 8000):
+        sizes = groups(cores)
+        assert sum(sizes) == cores
+        assert max(sizes) - min(sizes) <= 1
+        assert max(sizes) <= DIRECT

@@ -13,7 +13,7 @@ import ray
 from orchestrator.pool import ray_pool
 from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task
 from orchestrator.pool.progress import ArmProgress, Pace
-from orchestrator.pool.ray_pool import RayPool, groups
+from orchestrator.pool.ray_pool import RayPool
 from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
 from support.configs import small
@@ -29,10 +29,12 @@ DEAF = 5
 """The instance that never ends where the folder says so."""
 
 
-@pytest.fixture(autouse=True)
-def dispatchers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def dispatchers() -> Iterator[None]:
     """One for each of two trainers."""
-    monkeypatch.setattr(ray_pool, "DIRECT", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray_pool, "DIRECT", 1)
+        yield
 
 
 def steady(folder: Path) -> type[TrainerActor]:
@@ -61,11 +63,24 @@ def steady(folder: Path) -> type[TrainerActor]:
     return Steady
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> Iterator[RayPool]:
-    with closing(RayPool(None, (), lambda: 2, RetryPolicy(2, 1.0), steady(tmp_path))) as pool:  # type: ignore[arg-type]
-        pool.wait_until_ready()
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("steady")
+
+
+@pytest.fixture(scope="module")
+def one_pool(dispatchers: None, ray_of_two_cores: None, folder: Path) -> Iterator[RayPool]:
+    with closing(RayPool(None, (), lambda: 2, RetryPolicy(2, 1.0), steady(folder))) as pool:  # type: ignore[arg-type]
         yield pool
+
+
+@pytest.fixture
+def pool(one_pool: RayPool, folder: Path) -> RayPool:
+    """The same for several tests; all its processes are there."""
+    for path in folder.iterdir():
+        path.unlink()
+    one_pool.wait_until_ready()
+    return one_pool
 
 
 def arm_of(instances: int) -> ArmProgress:
@@ -115,10 +130,29 @@ def test_a_dispatcher_that_hangs_is_replaced(pool: RayPool) -> None:
     assert handle not in [actor.handle for actor in pool._actors.all]
 
 
-def test_rows_that_a_trainer_loses_are_trained_again(pool: RayPool, tmp_path: Path) -> None:
+def test_at_the_deadline_a_deaf_trainer_costs_only_what_it_has_not_done(
+    pool: RayPool, folder: Path
+) -> None:
+    (folder / "deaf").touch()
+    began = time.monotonic()
+    pool.start([arm_of(12)], began + 4)
+    (result,) = pool.results()
+    assert time.monotonic() - began < 30
+    done = {int(path.name.split("-")[1]) for path in folder.glob("done-*")}
+    retained = {o.instance for o in result.outcomes if o.status is Status.RETAINED}
+    assert retained == done
+    assert len(done) >= 6
+    late = [o for o in result.outcomes if o.status is Status.LATE]
+    assert {o.reason for o in late} == {"the cycle's deadline came first"}
+    assert result.winner == max(done)
+
+
+def test_rows_that_a_trainer_loses_are_trained_again(
+    pool: RayPool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even if only the dispatcher that had them is left, and there is only one try more."""
-    (tmp_path / "deadly").touch()
-    pool._size = lambda: 1
+    (folder / "deadly").touch()
+    monkeypatch.setattr(pool, "_size", lambda: 1)
     pool.start([arm_of(4)])
     (result,) = pool.results()
     assert (result.winner, result.tables) == (3, "rows of 3")
@@ -126,24 +160,7 @@ def test_rows_that_a_trainer_loses_are_trained_again(pool: RayPool, tmp_path: Pa
         *[(Status.RETAINED, 1)] * 3,
         (Status.RETAINED, 2),
     ]
-    assert not (tmp_path / "deadly").exists()
-
-
-def test_at_the_deadline_a_deaf_trainer_costs_only_what_it_has_not_done(
-    pool: RayPool, tmp_path: Path
-) -> None:
-    (tmp_path / "deaf").touch()
-    began = time.monotonic()
-    pool.start([arm_of(12)], began + 4)
-    (result,) = pool.results()
-    assert time.monotonic() - began < 30
-    done = {int(path.name.split("-")[1]) for path in tmp_path.glob("done-*")}
-    retained = {o.instance for o in result.outcomes if o.status is Status.RETAINED}
-    assert retained == done
-    assert len(done) >= 6
-    late = [o for o in result.outcomes if o.status is Status.LATE]
-    assert {o.reason for o in late} == {"the cycle's deadline came first"}
-    assert result.winner == max(done)
+    assert not (folder / "deadly").exists()
 
 
 def test_a_pool_that_grows_gets_dispatchers_and_keeps_them(tmp_path: Path) -> None:
@@ -170,13 +187,3 @@ def test_a_run_that_loses_a_trainer_and_a_dispatcher_gives_the_same_bits(tmp_pat
     )
     assert len(list(tmp_path.glob("*/fault-0"))) == 2
     assert bits(tmp_path / "run", config) == bits(tmp_path / "here", config)
-
-
-def test_groups_have_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    assert groups(65) == (9, 8, 8, 8, 8, 8, 8, 8)
-    for cores in (100, 800, 1234, 8000):
-        sizes = groups(cores)
-        assert sum(sizes) == cores
-        assert max(sizes) - min(sizes) <= 1
-        assert max(sizes) <= ray_pool.DIRECT
