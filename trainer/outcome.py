@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from trainer.pickling import travels_fast
 from trainer.setting import Setting
 
 
@@ -32,6 +33,7 @@ class Divergence:
     norm: float
 
 
+@travels_fast
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One instance of a cycle: its setting and its result.

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from trainer.pickling import travels_fast
 
+
+@travels_fast
 @dataclass(frozen=True, slots=True)
 class Setting:
     """Step size eta0 / (alpha + (Σ|g|)^beta), and the tuned parameters of the arm's rule.

@@ -12,8 +12,8 @@ from ray.exceptions import ObjectStoreFullError, RayError
 
 from divergence.errors import InputError
 from divergence.rules import Rule
-from orchestrator.pool.actors import ActorSet
-from orchestrator.pool.handle import GRACE_S, ActorHandle
+from orchestrator.pool.actors import ActorSet, actor_class
+from orchestrator.pool.handle import GRACE_S, ActorHandle, Call
 from orchestrator.pool.progress import ArmProgress
 from orchestrator.pool.ray_errors import first_line, node_is_lost
 from orchestrator.pool.retry import RetryPolicy
@@ -36,6 +36,8 @@ class ActorPool(ABC, Generic[Progress, Result]):
 
     THREADS = 1
     """How many calls an actor works on at a time."""
+    GRACE_S = GRACE_S
+    """How long actors may take to report what they have at the deadline."""
 
     def __init__(
         self,
@@ -46,25 +48,18 @@ class ActorPool(ABC, Generic[Progress, Result]):
         trainer: type[TrainerActor] = TrainerActor,
     ) -> None:
         """Start actors of this class. `size` says before each cycle how many there should be."""
-        options = {
-            "num_cpus": 1,
-            "max_restarts": 0,
-            "max_task_retries": 0,
-            "max_concurrency": self.THREADS,
-        }
-        spread = {"scheduling_strategy": "SPREAD"}  # over all nodes, however few actors
-        new = ray.remote(**options, **spread)(trainer).remote  # type: ignore[call-overload]
+        new = actor_class(trainer, 1, self.THREADS).remote
         self._actors = ActorSet(lambda: new(job, tuple(rules)))
         self._size, self._policy = size, policy
         self._deadline: float | None = None
-        self._arms: dict[str, Progress] = {}
-        """The arms of this cycle whose results are not out yet, by name."""
-        self._actors.resize(size())
+        self._arms: list[Progress] = []
+        """The arms of this cycle whose results are not out yet."""
+        self._resize()
 
     def start(self, arms: Sequence[Progress], deadline: float | None = None) -> None:
         """Adapt the pool to the cluster and dispatch the first batches."""
-        self._actors.resize(self._size())
-        self._arms = {arm.name: arm for arm in arms}
+        self._resize()
+        self._arms = list(arms)
         self._deadline = deadline
         self._dispatch()
 
@@ -77,12 +72,12 @@ class ActorPool(ABC, Generic[Progress, Result]):
                 self._stop_at_deadline()
             elif not late:
                 self._dispatch()
-            for done in [arm for arm in self._arms.values() if not arm.unfinished]:
+            for done in [arm for arm in self._arms if not arm.unfinished]:
                 result = self._result(done, late)
                 if result is not None:
-                    del self._arms[done.name]
+                    self._arms.remove(done)
                     yield result
-            if any(arm.unfinished for arm in self._arms.values()):
+            if any(arm.unfinished for arm in self._arms):
                 self._wait(self._deadline)
         for busy in [actor for actor in self._actors.all if actor.calls]:
             self._actors.replace(busy)  # it did not stop at the deadline
@@ -112,11 +107,14 @@ class ActorPool(ABC, Generic[Progress, Result]):
                 break
 
     def process_ids(self) -> list[int]:
-        """The process ids of the actors that are ready."""
-        pids = []
-        for call in [actor.handle.ready.remote() for actor in self._actors.ready]:
+        """The process ids of the trainers that are ready."""
+        pids: list[int] = []
+        for actor in self._actors.ready:
+            handle = actor.handle
+            call = handle.ready if actor.cores is None else handle.process_ids
             with suppress(RayError):  # it died since then: the next batch will show it
-                pids.append(ray.get(call, timeout=ANSWER_S))
+                answer = ray.get(call.remote(), timeout=ANSWER_S)
+                pids += [answer] if isinstance(answer, int) else answer
         return pids
 
     def _wait(self, until: float | None) -> None:
@@ -137,39 +135,51 @@ class ActorPool(ABC, Generic[Progress, Result]):
             self._lose(actor, error)
             return
         if actor.starting is not None:
-            self._actors.mark_ready(actor)
+            self._welcome(actor, answer)
         else:
-            self._record(actor, actor.answered(ref), answer)
+            call = actor.answered(ref)
+            if call.arm in self._arms:  # else its result is out already
+                self._record(actor, call, answer)
 
     def _stop_at_deadline(self) -> None:
         """Dispatch nothing more, and give actors a moment to report what they have.
 
         An actor that stays silent is replaced later: it may hold the winner.
         """
-        for arm in self._arms.values():
+        for arm in self._arms:
             arm.close()
-        last = time.monotonic() + GRACE_S
+        last = time.monotonic() + self.GRACE_S
         while any(actor.calls for actor in self._actors.all) and time.monotonic() < last:
             self._wait(last)
-        for arm in self._arms.values():
+        for arm in self._arms:
             arm.mark_late()
 
     def _lose(self, actor: ActorHandle, error: RayError | None) -> None:
         """Replace an actor; no `error` means that it hung. The batch it worked on is lost.
 
-        Batches in its queue were not started. A lost node is not the instances' fault.
+        Batches in its queue were not started. No instance is blamed for a lost node
+        or dispatcher.
         """
         reason = "its process hung" if error is None else first_line(error)
-        log.info("a trainer process is lost and replaced: %s", reason)
+        who = "trainer process" if actor.cores is None else "dispatcher"
+        log.info("a %s is lost and replaced: %s", who, reason)
+        blamed = actor.cores is None and not (error and node_is_lost(error))
         for i, call in enumerate(actor.calls):
-            arm = self._arms.get(call.batch.arm)
-            if arm is None:  # its result is out already
+            if call.arm not in self._arms:  # its result is out already
                 continue
-            if i == 0 and not (error and node_is_lost(error)):
-                arm.lose(call.batch, reason, self._policy.tries)
+            if i == 0 and blamed:
+                call.arm.lose(call.batch, reason, self._policy.tries)
             else:
-                arm.put_back(call.batch)
+                call.arm.put_back(call.batch)
         self._actors.replace(actor)
+
+    def _resize(self) -> None:
+        """Have as many actors as there should be."""
+        self._actors.resize(self._size())
+
+    def _welcome(self, actor: ActorHandle, answer: Any) -> None:
+        """An actor has said that it is ready."""
+        self._actors.mark_ready(actor)
 
     @abstractmethod
     def _dispatch(self) -> None:
@@ -179,6 +189,7 @@ class ActorPool(ABC, Generic[Progress, Result]):
     def _result(self, arm: Progress, late: bool) -> Result | None:
         """The result of an arm without unfinished work; None if part of it was lost since."""
 
-    @abstractmethod
-    def _record(self, actor: ActorHandle, batch: Any, reply: Any) -> None:
-        """Record what an actor has answered to a batch."""
+    def _record(self, actor: ActorHandle, call: Call, reply: Any) -> None:
+        """Record what an actor has answered."""
+        actor.given[call.arm.name], actor.cores = call.arm.cycle, reply.cores
+        call.arm.record(call.batch, reply, actor, self._policy.tries)

@@ -26,6 +26,18 @@ MANY = 64
 """With more pending calls than this, all answers that have arrived are taken together."""
 
 
+def actor_class(kind: type, cores: int, threads: int) -> Any:
+    """A class whose `remote` starts a Ray actor: one per call, spread over all nodes."""
+    remote: Any = ray.remote  # its stubs lack the options of actors
+    return remote(
+        num_cpus=cores,
+        max_restarts=0,
+        max_task_retries=0,
+        max_concurrency=threads,
+        scheduling_strategy="SPREAD",
+    )(kind)
+
+
 class ActorSet:
     """Actors of which any may die at any time. `all` includes those that are starting."""
 
@@ -47,7 +59,7 @@ class ActorSet:
         """Have `size` actors. Starting ones are removed first (their node may be gone), then idle
         ones."""
         if size != len(self.all):
-            log.info("resizing the pool from %d to %d trainer processes", len(self.all), size)
+            log.info("resizing the pool from %d to %d processes", len(self.all), size)
         for actor in sorted(self.all, key=lambda a: (a.starting is not None, not a.calls))[size:]:
             self.remove(actor)
         while len(self.all) < size:

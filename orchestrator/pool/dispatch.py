@@ -25,9 +25,13 @@ def dispatch(
 
     The last long instances are not queued: they wait for whichever actor is free first.
     """
-    actors = sorted(ready, key=lambda actor: actor.free_at)
+    actors = list(ready)
     for depth in (0, 1):
-        for actor in (a for a in actors if len(a.calls) == depth):
+        waiting = sum(len(arm.waiting) for arm in arms)
+        if not waiting or (depth > 0 and not _any_short(arms, waiting, len(actors))):
+            return
+        able = [actor for actor in actors if len(actor.calls) == depth]
+        for actor in sorted(able, key=lambda actor: actor.free_at):
             arm = next((a for a in arms if a.waiting and not _avoids(a, actor, actors)), None)
             if arm is None:
                 continue
@@ -44,8 +48,12 @@ def _avoids(arm: ArmProgress, actor: ActorHandle, actors: Sequence[ActorHandle])
 
 def _may_queue(arm: ArmProgress, actor: ActorHandle, waiting: int, actors: int) -> bool:
     """Whether the arm's next task may wait for this busy actor."""
-    short = waiting > actors or (arm.seconds or math.inf) < SHORT_S
-    return short and not (arm.waiting[0].alone or actor.works_alone)
+    return _any_short([arm], waiting, actors) and not (arm.waiting[0].alone or actor.works_alone)
+
+
+def _any_short(arms: Iterable[ArmProgress], waiting: int, actors: int) -> bool:
+    """Whether tasks may wait for busy actors at all."""
+    return waiting > actors or any((arm.seconds or math.inf) < SHORT_S for arm in arms)
 
 
 def batch_size(waiting: Sequence[Task], everywhere: int, actors: int, seconds: float | None) -> int:
@@ -71,4 +79,4 @@ def _send(
     batch = arm.next_batch(count, min(queue_s + limit_s, left_s), actor.batches)
     data = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
     work_s = count * (arm.seconds or 0.0)
-    actor.add(Call(actor.handle.train.remote(batch, *data), batch, work_s, limit_s))
+    actor.add(Call(actor.handle.train.remote(batch, *data), arm, batch, work_s, limit_s))

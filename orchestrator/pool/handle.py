@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.pool.messages import Batch
+from orchestrator.pool.progress import ArmProgress
 
 GRACE_S = 1.0
 """How long an actor may take to notice that its time budget has ended."""
@@ -19,6 +20,7 @@ class Call:
     """A batch that an actor has, and the reference of its answer."""
 
     ref: Any
+    arm: ArmProgress
     batch: Batch
     work_s: float
     """How long it should take once it is started, as far as that is known."""
@@ -42,6 +44,13 @@ class ActorHandle:
     """How many batches it was given."""
     removed: bool = False
     """Whether it was stopped: whatever it still answers is ignored."""
+    cores: int | None = None
+    """How many trainers it has, if it is a dispatcher."""
+
+    @property
+    def width(self) -> int:
+        """How many instances it trains at a time."""
+        return max(self.cores or 1, 1)
 
     @property
     def pending(self) -> list[Any]:
@@ -61,6 +70,11 @@ class ActorHandle:
         return self.calls[0].started + sum(call.work_s for call in self.calls)
 
     @property
+    def tasks(self) -> int:
+        """How many instances it has."""
+        return sum(len(call.batch.tasks) for call in self.calls)
+
+    @property
     def works_alone(self) -> bool:
         """Whether it has an instance that must run alone, so that a loss is that instance's."""
         return any(task.alone for call in self.calls for task in call.batch.tasks)
@@ -71,12 +85,12 @@ class ActorHandle:
         self.calls.append(call)
         self._start_clock()
 
-    def answered(self, ref: Any) -> Batch:
-        """Remove the batch that this reference answers, and return it."""
+    def answered(self, ref: Any) -> Call:
+        """Remove the call that this reference answers, and return it."""
         call = next(call for call in self.calls if call.ref == ref)
         self.calls.remove(call)
         self._start_clock()
-        return call.batch
+        return call
 
     def _start_clock(self) -> None:
         """Time runs for the batch that it works on now."""

@@ -11,12 +11,14 @@ from divergence.rules import Rule
 from trainer.kernel import Tables
 from trainer.lines import LineOptions
 from trainer.outcome import Outcome
+from trainer.pickling import travels_fast
 from trainer.setting import Setting
 
 if TYPE_CHECKING:  # loads the config, which trainer processes never need
     from orchestrator.search.lineages import Judgement
 
 
+@travels_fast
 @dataclass(frozen=True, slots=True)
 class Task:
     """One instance to train.
@@ -58,6 +60,8 @@ class BatchReply:
     outcomes: tuple[Outcome, ...]
     raised: dict[int, str]
     served: float | None = None
+    cores: int | None = None
+    """How many trainers are ready now, if this is a dispatcher's."""
 
 
 @dataclass(frozen=True, slots=True)

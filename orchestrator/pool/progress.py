@@ -57,6 +57,7 @@ class ArmProgress:
         self.waiting = deque(tasks)
         self._tasks = {task.instance: task for task in tasks}
         self._done: dict[int, Outcome] = {}
+        self._leader: int | None = None
         self._holders: dict[int, object] = {}
         self._served: float | None = None
         self._out = 0
@@ -82,7 +83,7 @@ class ArmProgress:
     @property
     def winner(self) -> int | None:
         """The best instance of those that are done."""
-        return select(self._done.values())
+        return self._leader
 
     def holder(self) -> object:
         """The actor that has the winner's rows."""
@@ -120,6 +121,8 @@ class ArmProgress:
             else:  # others may have used up its time
                 self._tasks[task.instance] = replace(task, alone=True)
                 self.waiting.append(self._tasks[task.instance])
+        leader = [] if self._leader is None else [self._done[self._leader]]
+        self._leader = select([*leader, *decided.values()])
 
     def lose(self, batch: Batch, reason: str, tries: int) -> None:
         """The batch is lost with its process."""
@@ -135,12 +138,17 @@ class ArmProgress:
             self.waiting.extendleft(reversed(batch.tasks))
 
     def lose_winner(self, tries: int, again: bool) -> None:
-        """The winner's rows are lost: train it again, or fail it where there is no time."""
+        """As `lose_rows`, of the winner."""
         winner, self.request = self.winner, None
         if winner is not None:
-            del self._done[winner]
-            task = self._tasks[winner]
-            self._lose([task], "its process ended with the trained rows", tries if again else 1)
+            self.lose_rows(winner, tries, again)
+
+    def lose_rows(self, instance: int, tries: int, again: bool) -> None:
+        """An instance's rows are lost: train it again, or fail it where there is no time."""
+        del self._done[instance]
+        self._leader = select(self._done.values())
+        reason = "its process ended with the trained rows"
+        self._lose([self._tasks[instance]], reason, tries if again else 1)
 
     def close(self) -> None:
         """The deadline has passed: dispatch nothing more and retry nothing."""

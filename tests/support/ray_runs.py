@@ -55,6 +55,8 @@ def faulty(
             if task.instance in instances and _first(folder, times):
                 if kind == "kill":
                     os.kill(os.getpid(), signal.SIGKILL)
+                if kind == "dispatcher":
+                    _kill_a_dispatcher()
                 if kind == "hang":
                     time.sleep(1000)
                 if kind == "memory":
@@ -71,5 +73,12 @@ def faulty(
                 continue
             return True
         return False
+
+    def _kill_a_dispatcher() -> None:
+        """One of those of this trainer's Ray, perhaps its own."""
+        import psutil  # type: ignore[import-untyped]  # a part of Ray
+
+        workers = psutil.Process().parent().children()
+        next(p for p in workers if "ray::Dispatcher" in " ".join(p.cmdline())).kill()
 
     return Faulty

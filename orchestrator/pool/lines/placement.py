@@ -1,5 +1,6 @@
 """Which actor has which lines. No Ray in here."""
 
+import heapq
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -17,8 +18,13 @@ def place(keys: Iterable[K], homes: Mapping[K, A], actors: Sequence[A]) -> dict[
     for key in keys:
         at_home = of_actor.get(id(homes[key])) if key in homes else None
         (homeless if at_home is None else at_home).append(key)
+    least = [(len(at_home), i) for i, at_home in enumerate(of_actor.values())]
+    heapq.heapify(least)
+    places = list(of_actor.values())
     for key in homeless:
-        min(of_actor.values(), key=len).append(key)
+        number, i = least[0]
+        places[i].append(key)
+        heapq.heapreplace(least, (number + 1, i))
     while True:
         fewest, most = min(of_actor.values(), key=len), max(of_actor.values(), key=len)
         if len(most) - len(fewest) <= 1:

@@ -131,12 +131,9 @@ class LinesProgress(ArmProgress):
 
     def lose_line(self, line: int, tries: int, again: bool) -> None:
         """A line's model is lost: train it again, or fail it where there is no time."""
-        del self._done[line]
         self._rows.pop(line, None)
         self._judgement = None
-        self._lose(
-            [self._tasks[line]], "its process ended with the trained rows", tries if again else 1
-        )
+        self.lose_rows(line, tries, again)
 
     def lines_result(self, models: dict[int, LineSnapshot]) -> LinesResult:
         """The result; `models` are those of the newly served lines."""

@@ -62,7 +62,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
             self._send_all()
             return
         for actor in self._actors.ready:
-            arm = next((arm for arm in self._arms.values() if arm.waiting), None)
+            arm = next((arm for arm in self._arms if arm.waiting), None)
             if arm is None:
                 return
             others = len(self._actors.ready) > 1
@@ -71,18 +71,20 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
 
     def _send_all(self) -> None:
         """One call for each actor and arm. All exports are requested first: calls run in order."""
-        keys = [(arm.name, task.instance) for arm in self._arms.values() for task in arm.plan.tasks]
+        keys = [(arm.name, task.instance) for arm in self._arms for task in arm.plan.tasks]
         before = {key: home for key, home in self._homes.items() if not home.removed}
-        others = {key: home for key, home in before.items() if key[0] not in self._arms}
+        names = {arm.name for arm in self._arms}
+        others = {key: home for key, home in before.items() if key[0] not in names}
         homes = place(keys, before, self._actors.ready)
         self._homes = others | homes
+        trained = {(name, home) for (name, _), home in before.items()}
         calls = []
-        for arm in self._arms.values():
+        for arm in self._arms:
             lines_at: dict[ActorHandle, list[int]] = defaultdict(list)
             for task in arm.plan.tasks:
                 lines_at[homes[arm.name, task.instance]].append(task.instance)
             calls += [
-                (actor, arm, lines, self._sources(arm, actor, lines, before))
+                (actor, arm, lines, self._sources(arm, actor, lines, before, trained))
                 for actor, lines in lines_at.items()
             ]
         for actor, arm, lines, (copies, arriving, rebuilds) in calls:
@@ -94,9 +96,10 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
         actor: ActorHandle,
         lines: Sequence[int],
         before: dict[Key, ActorHandle],
+        trained: set[tuple[str, ActorHandle]],
     ) -> tuple[list[tuple[int, int]], dict[int, Any], list[int]]:
         """Where each of these lines comes from: copies within the actor, those that arrive from
-        other actors, and those that no actor has."""
+        other actors, and those that no actor has. `trained` are the arms that actors have."""
         copies, arriving, rebuilds, distant = [], {}, [], []
         for line in lines:
             parent = arm.plan.parents.get(line, line)
@@ -107,9 +110,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
                 distant.append((line, parent, home))
             elif parent != line:
                 copies.append((line, parent))
-        has_index = bool(rebuilds) or any(
-            home is actor for (name, _), home in before.items() if name == arm.name
-        )
+        has_index = bool(rebuilds) or (arm.name, actor) in trained
         for line, parent, home in distant:
             export = home.handle.export_rows if has_index else home.handle.export_model
             arriving[line] = export.remote(arm.name, parent)
@@ -133,7 +134,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
         passes = len(lines) + sum(len(one.steps) for one in batch.rebuilds)
         limit_s = hang_limit_s(passes, arm.seconds, arm.events, self._policy.patience_s)
         ref = actor.handle.train_lines.remote(batch, arm.chunk, *data)
-        actor.add(Call(ref, batch, passes * (arm.seconds or 0.0), limit_s))
+        actor.add(Call(ref, arm, batch, passes * (arm.seconds or 0.0), limit_s))
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
             return None
         return model
 
-    def _record(self, actor: ActorHandle, batch: LineBatch, reply: LineReply) -> None:
-        arm = self._arms.get(batch.arm)
-        if arm is not None:  # else its result is out already
-            arm.record_lines(batch, reply, actor, self._policy.tries)
+    def _record(self, actor: ActorHandle, call: Call, reply: LineReply) -> None:
+        assert isinstance(call.arm, LinesProgress)
+        assert isinstance(call.batch, LineBatch)
+        call.arm.record_lines(call.batch, reply, actor, self._policy.tries)
