@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from orchestrator.validation.uris import redact
 from trainer.chunk import Chunk, compile_chunk
 from trainer.features import FeatureSpec
 
+T = TypeVar("T")
 POLL_S = 0.2
 
 
@@ -37,31 +38,29 @@ class PreparedChunk:
 class Prefetcher:
     """Prepares chunks in a thread of its own, each once and in order."""
 
-    def __init__(
-        self,
-        source: Source,
-        share: Callable[[Chunk], Any],
-        stop: threading.Event,
-        cycles: int | None,
-        first: Events | None = None,
-    ) -> None:
-        """`share` puts a chunk where trainers read it. The run ends before cycle `cycles`.
+    share: Callable[[Chunk], Any]
+    """Puts a chunk where trainers read it; set before the first chunk is started."""
 
-        `first` are events that were read already.
-        """
-        self._source, self._share, self._stop, self._cycles = source, share, stop, cycles
-        self._first = first
+    def __init__(self, source: Source, stop: threading.Event, cycles: int | None) -> None:
+        """The run ends before cycle `cycles`."""
+        self._source, self._stop, self._cycles = source, stop, cycles
+        self._first: Events | None = None
         self._thread = BackgroundThread("feed")
         self._next: tuple[int, Future[PreparedChunk | None]] | None = None
+
+    def read_first(self, cycle: int) -> bool:
+        """Read the events of the first cycle, for its mistakes; False where `take` gives None."""
+        self._first = self._wait(self._thread.submit(partial(self._source.events, cycle)))
+        return self._first is not None
 
     def take(self, cycle: int) -> PreparedChunk | None:
         """The events of a cycle; None where the stream ends, or `stop` is set."""
         future = self._started(cycle)
-        while future is not None and not self._stop.is_set():
-            if wait([future], timeout=POLL_S).done:
-                self._next = None
-                return future.result()
-        return None
+        if future is None:
+            return None
+        prepared = self._wait(future)
+        self._next = None
+        return prepared
 
     def start(self, cycle: int) -> None:
         """Start to prepare the cycle that will be taken next."""
@@ -74,6 +73,13 @@ class Prefetcher:
     def close(self) -> None:
         """Stop the thread; a chunk that it works on is dropped when it is done."""
         self._thread.stop()
+
+    def _wait(self, future: "Future[T | None]") -> T | None:
+        """What it gives; None where `stop` is set before that."""
+        while not self._stop.is_set():
+            if wait([future], timeout=POLL_S).done:
+                return future.result()
+        return None
 
     def _started(self, cycle: int) -> Future[PreparedChunk | None] | None:
         if self._cycles is not None and cycle >= self._cycles:
@@ -89,7 +95,7 @@ class Prefetcher:
             events = self._source.events(cycle)
         if events is None:
             return None
-        prepared = prepare_chunk(events, self._source.spec, self._share)
+        prepared = prepare_chunk(events, self._source.spec, self.share)
         return replace(prepared, seconds=time.perf_counter() - began)
 
 

@@ -74,28 +74,29 @@ def run(
     if not start.records:
         for text in start_texts(store, config):
             step(text)
-    first = None
-    if not config.source.live:  # its mistakes are found before anything is started
-        step(f"reading the events of cycle {start.cycle}")
-        first = source.events(start.cycle)
-        if first is None:
-            return Ended(_ending(config, start.cycle, stop), start.cycle)
     job = Job(source.spec, model.shape, config.model.tau)
-    with (
-        closing(make_pool(job, [arm.sample_rule for arm in arms.values()])) as pool,
-        closing(Prefetcher(source, pool.share, stop, config.cycles, first)) as prefetcher,
-        Committer(store, config.retention, listeners) as committer,
-    ):
-        recall_chunks(arms, store, source, pool.share)
-        prefetcher.start(start.cycle)
-        step("starting trainer processes, and compiling for them (once on each machine)")
-        pool.wait_until_ready()
-        step(f"{'training on' if first else 'waiting for'} the events of cycle {start.cycle}")
-        driver = secrets.token_hex(8)
-        loop = Loop(config, arms, pool, prefetcher, committer, config_hash(config), driver)
-        cycle = start.cycle
-        while run_cycle(loop, cycle):
-            cycle += 1
+    with closing(Prefetcher(source, stop, config.cycles)) as prefetcher:
+        if not config.source.live:  # its mistakes are found before anything is started
+            step(f"reading the events of cycle {start.cycle}")
+            if not prefetcher.read_first(start.cycle):
+                return Ended(_ending(config, start.cycle, stop), start.cycle)
+        with (
+            closing(make_pool(job, [arm.sample_rule for arm in arms.values()])) as pool,
+            closing(prefetcher),  # before the pool
+            Committer(store, config.retention, listeners) as committer,
+        ):
+            recall_chunks(arms, store, source, pool.share)
+            prefetcher.share = pool.share
+            prefetcher.start(start.cycle)
+            step("starting trainer processes, and compiling for them (once on each machine)")
+            pool.wait_until_ready()
+            waiting = "waiting for" if config.source.live else "training on"
+            step(f"{waiting} the events of cycle {start.cycle}")
+            driver = secrets.token_hex(8)
+            loop = Loop(config, arms, pool, prefetcher, committer, config_hash(config), driver)
+            cycle = start.cycle
+            while run_cycle(loop, cycle):
+                cycle += 1
     return Ended(_ending(config, cycle, stop), cycle)
 
 

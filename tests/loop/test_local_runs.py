@@ -13,12 +13,13 @@ from orchestrator.journal.journal import read_record
 from orchestrator.journal.record import encode
 from orchestrator.loop import run as loop_run
 from orchestrator.offline.replay import replay
+from orchestrator.pool.protocol import Pool
 from orchestrator.sources.opening import open_source
 from orchestrator.sources.protocol import Events, Source
 from orchestrator.storage.open import open_store
 from support.configs import config, small
 from support.event_files import rows, write
-from support.runs import go_here
+from support.runs import go_here, go_with
 from trainer.features import FeatureSpec
 
 
@@ -66,6 +67,31 @@ def test_whatever_a_source_raises_what_was_trained_is_committed(
         assert committed == ["cycle-000000", "cycle-000001", "cycle-000002"]
     go_here(config, tmp_path)
     assert len(list((tmp_path / "journal" / "entropic").glob("*.json"))) == 5
+
+
+class Waits:
+    """A source whose first events never come; whoever asks for them stops the run."""
+
+    def __init__(self, source: Source, stop: threading.Event) -> None:
+        self.stop, self.spec = stop, source.spec
+
+    def events(self, cycle: int) -> Events | None:
+        self.stop.set()
+        threading.Event().wait()
+        raise AssertionError("nobody sets that event")
+
+
+def test_a_stop_while_the_first_events_are_read_starts_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waiting(config: Any, given: FeatureSpec | None, uri: str, stop: threading.Event) -> Source:
+        return Waits(open_source(config, given, uri, stop), stop)
+
+    def no_pool(job: object, rules: object) -> Pool:
+        raise AssertionError("no pool is needed")
+
+    monkeypatch.setattr(loop_run, "open_source", waiting)
+    assert go_with(no_pool, small("cycles=5"), tmp_path, None, threading.Event()).stopped
 
 
 FILES = """

@@ -56,6 +56,27 @@ def thread() -> Iterator[BackgroundThread]:
     made.stop(5.0)
 
 
+def test_rows_of_a_block_are_there_while_the_next_is_read_ahead(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broken row costs no second pass over a compressed file."""
+    reader = Watched(path)
+    first, second, third, *_ = reader.blocks()
+    seeks: list[int] = []
+    read = lines.TextFile._bytes
+
+    def noted(self: lines.TextFile, start: int, size: int | None) -> bytes:
+        seeks.append(start)
+        return read(self, start, size)
+
+    monkeypatch.setattr(lines.TextFile, "_bytes", noted)
+    for block, following in ((first, second), (second, third)):
+        reader.read(block, ["a"])
+        reader.read(following, ["a"])
+        assert reader.raw(block, [0])[0][1].startswith(str(block.first - 2))
+    assert seeks == sorted(set(seeks))
+
+
 def test_every_block_is_read_once_and_in_any_order(path: Path, thread: BackgroundThread) -> None:
     inner = Watched(path)
     reader = AheadReader(inner, thread)

@@ -36,7 +36,8 @@ class TextFile:
         self.file = file
         self._split = split
         self._handle: IO[bytes] | None = None
-        self._last: tuple[int, bytes] = (-1, b"")
+        self._last: dict[int, bytes] = {}
+        """The last two blocks by their start: one is worked on while the next is read ahead."""
         self._last_records: tuple[int, TextRows] | None = None
 
     def head(self) -> tuple[bytes, int]:
@@ -51,19 +52,21 @@ class TextFile:
             start = self.file.start
         while data := self._complete_rows(start):
             stop = start + len(data)
-            self._last = (start, data)
+            self._keep(start, data)
             rows = self._records_at(start, data)
             yield Block(start, stop, first, len(rows.starts))
             start, first = stop, first + rows.line_ends
 
     def read(self, block: Block) -> bytes:
-        """A block's bytes. Keeps the last block, since the index reads what it has just cut."""
-        if self._last[0] != block.start or len(self._last[1]) != block.stop - block.start:
+        """A block's bytes. The last two are kept: the index reads what it has just cut, and to go
+        back in a compressed file is to decompress it again from its start."""
+        data = self._last.get(block.start, b"")
+        if len(data) != block.stop - block.start:
             data = self._bytes(block.start, block.stop - block.start)
             if len(data) != block.stop - block.start:
                 raise InputError(f"{self.file.name} became shorter while it was being read")
-            self._last = (block.start, data)
-        return self._last[1]
+            self._keep(block.start, data)
+        return data
 
     def raw(
         self, block: Block, positions: Sequence[int], encoding: str = "utf-8"
@@ -81,6 +84,10 @@ class TextFile:
     def records(self, block: Block) -> TextRows:
         """Where a block's rows begin and end."""
         return self._records_at(block.start, self.read(block))
+
+    def _keep(self, start: int, data: bytes) -> None:
+        before = [at for at in self._last if at != start][-1:]
+        self._last = {at: self._last[at] for at in before} | {start: data}
 
     def _records_at(self, start: int, data: bytes) -> TextRows:
         if self._last_records is None or self._last_records[0] != start:
