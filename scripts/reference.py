@@ -66,7 +66,8 @@ COLUMNS = {
     "retained_fraction": "retained / (retained + diverged).",
     "useful_fraction": "useful / (retained + diverged).",
     "caution": "The level of caution of the draws; 0 is normal.",
-    "winner": "The instance that became champion; empty if none was retained.",
+    "winner": "The instance that became champion; empty if none was retained or, with lines, if "
+    "the champion was late.",
     "eta0": "Step size.",
     "alpha": "Offset of AdaGrad's sums.",
     "beta": "Exponent of AdaGrad's sums.",
@@ -74,10 +75,11 @@ COLUMNS = {
     "lam": "Strength of l2, if the rule has one.",
     "dual_step": "Step size of the dual variable mu, if the rule has one.",
     "logloss": "Progressive log-loss: each event is predicted before it is trained on.",
-    "served_logloss": "Log-loss on this chunk, before training, of the champion (or line) served.",
-    "max_inf": "Largest |entry| of the champion.",
+    "served_logloss": "Log-loss on this chunk, before training: in `cycles` of what was served "
+    "(the champion or, if a mean of lines is served, the mean), in `lines` of each line itself.",
+    "max_inf": "Largest |entry| of what is served: of the champion, or of all lines in the mean.",
     "mean_top10_inf": "Mean of the ten largest |entries| of its vectors.",
-    "max_msqr": "Largest mean square of its vectors.",
+    "max_msqr": "Largest mean square of its vectors; in a mean, over those of all its lines.",
     "seconds": "Wall-clock seconds of the cycle, or of the instance.",
     "train_seconds": "Seconds that all instances of the cycle took together.",
     "instance": "The instance, from 0.",
@@ -94,6 +96,8 @@ COLUMNS = {
     "parent": "The line that it is a copy of; empty: it was there from the start.",
     "born": "The cycle after which it was copied.",
     "champion": "Whether the line is the champion after this cycle.",
+    "member": "Whether it, or the copy that takes its place, is in the mean that is served after "
+    "this cycle; false for all lines if the champion alone is served.",
     "replaced": "Whether a copy of another line takes its place after this cycle.",
     "why": "Why it was replaced or, of the champion, why it is the champion.",
 }

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from divergence.errors import InputError
 from orchestrator.commands.options import json_option, run_argument
+from orchestrator.config.schema import LineagesSelect
 from orchestrator.journal.journal import records_of
 from orchestrator.journal.record import CycleRecord
 from orchestrator.journal.run_folder import run_config
@@ -47,6 +48,8 @@ def command(run: str, last: int | None, as_lines: bool, as_json: bool) -> None:
     if not found:
         raise InputError(f"{run}: no cycle is committed yet")
     if as_lines:
+        if not isinstance(config.search.select, LineagesSelect):
+            raise InputError("--lines: the run has no lines: its search.select is champion")
         _show_lines(records, as_json)
         return
     cycles = [list(group) for _, group in groupby(records, key=attrgetter("cycle"))]
@@ -61,7 +64,7 @@ def _show_lines(records: Sequence[CycleRecord], as_json: bool) -> None:
         arms.setdefault(record.arm, []).append(record)
     found = [(summary_of(own), own[-1].lineages) for own in arms.values()]
     if not any(lines for _, lines in found):
-        raise InputError("--lines: the run has no lines: its search.select is champion")
+        raise InputError("--lines: no record that can be read has lines yet")
     for (summary, lines), arm in zip(found, arms, strict=True):
         if lines is None:
             continue

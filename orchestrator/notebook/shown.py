@@ -12,7 +12,7 @@ from orchestrator.charts.chart import Chart
 from orchestrator.charts.picture import PictureKind, drawn, svg
 from orchestrator.report.decision import Decision
 from orchestrator.report.head import boxes
-from orchestrator.storage.output import Output
+from orchestrator.storage.output import write_file
 
 KINDS: tuple[str, ...] = get_args(PictureKind)
 HEIGHT_PX = 760
@@ -45,7 +45,7 @@ class ReportFigure:
         kind = Path(path).suffix.removeprefix(".").lower()
         if kind not in KINDS:
             raise InputError(f"{path}: must end in .{', .'.join(KINDS)}")
-        _save(path, drawn(self.chart, cast(PictureKind, kind)))
+        write_file(path, drawn(self.chart, cast(PictureKind, kind)))
 
     def _repr_svg_(self) -> str:
         return svg(self.chart).decode()
@@ -98,7 +98,7 @@ class ReportPage:
 
     def save(self, path: str | Path) -> None:
         """Write it to a path or URI."""
-        _save(path, self.html.encode())
+        write_file(path, self.html.encode())
 
     def _repr_html_(self) -> str:
         # A frame keeps the page's styles and scripts apart from those of the notebook.
@@ -119,8 +119,3 @@ def _with_caption(figure: ReportFigure) -> str:
         f'src="data:image/svg+xml;base64,{data}"/>'
         f"<figcaption>{escape(figure.caption)}</figcaption></figure>"
     )
-
-
-def _save(path: str | Path, data: bytes) -> None:
-    folder, slash, name = str(path).rpartition("/")
-    Output(folder or slash or ".").put(name, data)

@@ -121,8 +121,8 @@ def load_aborts(store: Store, runs: Sequence[Run]) -> list[Abort]:
             if which is not None and which.arm in run.records:
                 vectors = _vectors(store, f"{folder}/{name}")
                 path = f"{folder}/{which.story_filename}"
-                told = which.story_filename in names
-                story = load_story(read(store, path), f"{store.uri}/{path}") if told else None
+                has_story = which.story_filename in names
+                story = load_story(read(store, path), f"{store.uri}/{path}") if has_story else None
                 found.append(Abort(run.name, which, run.config.model.tau, vectors, story))
     return found
 
@@ -130,16 +130,16 @@ def load_aborts(store: Store, runs: Sequence[Run]) -> list[Abort]:
 def story_rank(rule: str, events_done: int) -> tuple[bool, int]:
     """The story of a run is that of the highest rank: the instance that trained longest.
 
-    Instances of dual ascent itself are told only where there is no other.
+    Instances of dual ascent itself have theirs shown only where there is no other.
     """
     return rule != DUAL_ASCENT, events_done
 
 
 def best_stories(aborts: Sequence[Abort]) -> dict[str, Story]:
     """The story of each run, by the run's name."""
-    told = [(abort.run, abort.story) for abort in aborts if abort.story is not None]
-    told.sort(key=lambda one: story_rank(one[1].rule, one[1].events_done))
-    best = dict(told)
+    stories = [(abort.run, abort.story) for abort in aborts if abort.story is not None]
+    stories.sort(key=lambda one: story_rank(one[1].rule, one[1].events_done))
+    best = dict(stories)
     return {abort.run: best[abort.run] for abort in aborts if abort.run in best}
 
 

@@ -16,7 +16,7 @@ INTEGERS = ("seed", "cycle", "events", "clicks", "launched", "retained", "diverg
             "diverged_event", "line", "parent", "born")  # fmt: skip
 TEXT = ("run", "arm", "rule", "started", "status", "diverged_feature", "diverged_value", "reason",
         "why")  # fmt: skip
-FLAGS = ("won", "champion", "replaced")
+FLAGS = ("won", "champion", "member", "replaced")
 
 CYCLES = ("run", "seed", "arm", "rule", "cycle", "started", "events", "clicks", "constant_logloss",
           "launched", "retained", "diverged", "failed", "late", "useful", "retained_fraction",
@@ -26,7 +26,7 @@ INSTANCES = ("run", "arm", "cycle", "instance", *PARAMETERS, "status", "won", "l
              "events_done", "seconds", "tries", "diverged_event", "diverged_feature",
              "diverged_value", "diverged_norm", "reason")  # fmt: skip
 LINES = ("run", "arm", "cycle", "line", *PARAMETERS, "status", "logloss", "served_logloss",
-         "parent", "born", "champion", "replaced", "why")  # fmt: skip
+         "parent", "born", "champion", "member", "replaced", "why")  # fmt: skip
 
 
 def cycles_frame(runs: Iterable[Run]) -> pd.DataFrame:
@@ -159,6 +159,7 @@ def _line_rows(
                 line.parent if line else None,
                 line.born if line else None,
                 champion,
+                number in after.state.members,
                 number in lost,
                 lost.get(number, after.why if champion else None),
                 *map(_others(one.setting).get, others),

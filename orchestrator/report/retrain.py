@@ -28,19 +28,19 @@ def retrain_aborts(
         chosen = dict.fromkeys([*named, *choose_aborts(instances_frame([run]), per_run)])
         ranks = {which: _rank(run, which) for which in chosen}
         for which in chosen:
-            told = ranks[which] == max(ranks.values())
+            with_story = ranks[which] == max(ranks.values())
             try:
-                retrain_abort(run, which, told, output)
+                retrain_abort(run, which, with_story, output)
             except InputError as error:
                 refused.append(f"{run.name}: {error}")
     return refused
 
 
-def retrain_abort(run: Run, which: AbortId, told: bool, output: Output) -> None:
-    """Retrain one aborted instance; store its vectors and, if it is `told`, its story."""
+def retrain_abort(run: Run, which: AbortId, with_story: bool, output: Output) -> None:
+    """Retrain one aborted instance; store its vectors and, if `with_story`, its story."""
     history = History(open_store(run.uri))
     found = retrained(history, which.arm, which.cycle, which.instance)
-    story = story_of(history, found) if told else None
+    story = story_of(history, found) if with_story else None
     if story is not None:
         output.put(f"aborts/{run.name}/{which.story_filename}", dump_story(story))
     output.put(f"aborts/{run.name}/{which.filename}", parquet(vectors_at_end(found)))

@@ -1,11 +1,10 @@
 """A page with one story alone."""
 
-from divergence.errors import InputError
 from orchestrator.offline.story import Story
 from orchestrator.offline.story_view import title
 from orchestrator.report.page import Frame, page
 from orchestrator.report.sections.story import story_section
-from orchestrator.storage.output import Output
+from orchestrator.storage.output import write_file
 
 
 def story_page(story: Story) -> str:
@@ -17,9 +16,6 @@ def story_page(story: Story) -> str:
 
 def write_story(story: Story, path: str | None = None) -> str:
     """Write the page to a local path or URI, replacing it; return where it is."""
-    name = f"story-{story.arm}-cycle-{story.cycle}-instance-{story.instance}.html"
-    folder, slash, file = (path or name).rpartition("/")
-    if not file:
-        raise InputError(f"--out {path}: must be a file, not a folder")
-    Output(folder + slash or ".").put(file, story_page(story).encode())
-    return path or name
+    path = path or f"story-{story.arm}-cycle-{story.cycle}-instance-{story.instance}.html"
+    write_file(path, story_page(story).encode())
+    return path

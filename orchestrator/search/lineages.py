@@ -82,6 +82,11 @@ class Replacement:
     parent: int
     reason: str
 
+    @property
+    def was_lost(self) -> bool:
+        """Whether the line itself did not end well; otherwise it has served worse than others."""
+        return self.reason.startswith("it ")
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

@@ -10,6 +10,14 @@ from orchestrator.storage.local_store import inside, naming, temporary_path
 from orchestrator.validation.uris import check_uri
 
 
+def write_file(path: str | Path, data: bytes) -> None:
+    """Write or replace one file at a local path or URI; InputError if the path is a folder's."""
+    folder, slash, name = str(path).rpartition("/")
+    if not name:
+        raise InputError(f"{path}: must be a file, not a folder")
+    Output(folder + slash or ".").put(name, data)
+
+
 class Output:
     """A folder whose files may be replaced, unlike those of a run's store.
 

@@ -34,6 +34,8 @@ class EventLog:
         self._folder = place / short_names([run.uri])[0]
         self._files: dict[str, Path] = {}
         """The file of each arm that is appended to."""
+        self._logged: dict[str, int] = {}
+        """The last cycle of each arm that was written here, so that none is written twice."""
 
     def append(self, points: Sequence[TrackedCycle]) -> None:
         """Write cycles of the arms, oldest first, after those of the journal that are missing.
@@ -42,27 +44,35 @@ class EventLog:
         """
         self._check_owner()
         for arm in (arm.name for arm in self._config.arms):
-            own = [point for point in points if point.arm == arm]
+            done = self._logged.get(arm, -1)
+            own = [point for point in points if point.arm == arm and point.cycle > done]
             file = self._files.pop(arm, None)  # after a failure the next one is begun
             if file is None:
-                file = self._begin(arm, own)
+                file, own = self._begin(arm, own)
             elif own:
                 with file.open("ab") as opened:
                     opened.write(_encoded(map(_event, own)))
             if file is not None:
                 self._files[arm] = file
+            if own:
+                self._logged[arm] = own[-1].cycle
 
-    def _begin(self, arm: str, points: Sequence[TrackedCycle]) -> Path | None:
-        """A new file, with the cycles of the journal that no file holds; None: all are held."""
+    def _begin(
+        self, arm: str, points: Sequence[TrackedCycle]
+    ) -> tuple[Path | None, list[TrackedCycle]]:
+        """A new file and its cycles: those of the journal that no file holds, then the points.
+
+        None if there are none.
+        """
         folder = self._folder / arm
         files = sorted(folder.glob("events.out.tfevents.*"))
         points = [*self._unlogged(arm, _last_cycle(files), points), *points]
         if not points:
-            return None
+            return None, points
         name = f"events.out.tfevents.{len(files):010d}.holdfast"
         data = _encoded(chain(self._head(arm, points[0]), map(_event, points)))
         Output(str(folder)).put(name, data)
-        return folder / name
+        return folder / name, points
 
     def _check_owner(self) -> None:
         """InputError if the folder is that of another run; the first one writes its name."""

@@ -15,15 +15,10 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.journal.record import (
-    CycleRecord,
-    count_outcomes,
-    members_of,
-    winning_outcome,
-)
+from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
 from orchestrator.validation.uris import redact
-from orchestrator.watch.lines import LineNews, champion_of, setting_text
-from trainer.outcome import Outcome
+from orchestrator.watch.lines import LineNews, champion_of, mean_text, setting_text
+from trainer.outcome import Outcome, Status
 
 BAR = 16
 SPIN_S = 0.1
@@ -205,8 +200,8 @@ def line(record: CycleRecord) -> str:
         parts.append(_no_winner(record))
     else:
         parts += [f"logloss {best.logloss:.5f}", _winner(record, best)]
-    if members_of(record):
-        parts.append(_mean_text(record))
+    if mean := mean_text(record):
+        parts.append(f"serves {mean}")
     if record.caution:
         parts.append(f"drawn cautiously (level {record.caution})")
     return "  ".join(parts)
@@ -237,7 +232,7 @@ def _row(record: CycleRecord) -> list[Text]:
     colour = "dim" if fraction is None else "red" if fraction < 0.8 else "green"
     retained = Text(f"{bar(fraction or 0.0)} {count.retained}/{count.launched}", style=colour)
     champ = _winner(record, best) if best else _no_winner(record)
-    champ += f", {_mean_text(record)}" if members_of(record) else ""
+    champ += f", serves {mean}" if (mean := mean_text(record)) else ""
     return [
         Text(record.arm),
         retained,
@@ -256,12 +251,10 @@ def _winner(record: CycleRecord, best: Outcome) -> str:
 def _no_winner(record: CycleRecord) -> str:
     if not record.outcomes:
         return "no events"
+    champion = champion_of(record)
+    if champion in {o.instance for o in record.outcomes if o.status is Status.LATE}:
+        return f"line {champion}, the champion, was late and skipped this chunk"
     return f"no instance retained, {'the champion stays' if record.model else 'no champion yet'}"
-
-
-def _mean_text(record: CycleRecord) -> str:
-    members = ", ".join(map(str, members_of(record)))
-    return f"serves the mean of lines {members}"
 
 
 def bar(fraction: float) -> str:

@@ -35,9 +35,7 @@ def examine(
         driver=driver,
         working=working,
         complete=complete,
-        driver_age_s=(now - parse_time(lease.since)).total_seconds()
-        if lease and lease.since
-        else None,
+        driver_age_s=_age_s(lease, now),
         stopped=lease is None and not complete,
         arms=arms,
         commit_age_s=(now - committed_at(newest[-1])).total_seconds() if newest else None,

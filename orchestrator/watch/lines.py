@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from orchestrator.journal.record import CycleRecord, LinesRecord
+from orchestrator.journal.record import CycleRecord, LinesRecord, members_of
 from orchestrator.search.lineages import LineState, paired_gain
 from trainer.setting import PARAMETERS, Setting
 
@@ -20,8 +20,14 @@ def champion_of(record: CycleRecord) -> int | None:
     return record.lineages.state.champion if record.lineages else None
 
 
+def mean_text(record: CycleRecord) -> str:
+    """The lines whose mean is served, in words; empty where one model is."""
+    members = ", ".join(map(str, members_of(record)))
+    return f"the mean of lines {members}" if members else ""
+
+
 class LineNews:
-    """What cycles change among lines, told from one cycle to the next."""
+    """What cycles change among lines, in words, from one cycle to the next."""
 
     def __init__(self) -> None:
         self._champions: dict[str, int | None] = {}
@@ -34,18 +40,18 @@ class LineNews:
         before = self._champions.get(record.arm, champion)
         self._champions[record.arm] = champion
         changed = champion is not None and before is not None and champion != before
-        told = [f"line {champion} is the champion now: {lines.why}"] if changed else []
+        sentences = [f"line {champion} is the champion now: {lines.why}"] if changed else []
         for one in lines.replaced:
             setting = setting_text(lines.state.lines[one.line].setting)
-            told.append(
+            sentences.append(
                 f"line {one.line} is now a copy of line {one.parent} with {setting}: {one.reason}"
             )
-        return [f"{record.arm}: {sentence}" for sentence in told]
+        return [f"{record.arm}: {sentence}" for sentence in sentences]
 
 
 def summary_of(records: Sequence[CycleRecord]) -> str | None:
-    """The champion of an arm after its last record, since when and why, and how many lines were
-    replaced; None if it has no lines."""
+    """The champion of an arm after its last record, since when and why, the mean if one is served,
+    and how many lines were replaced; None if it has no lines."""
     found = [(record, record.lineages) for record in records if record.lineages]
     if not found:
         return None
@@ -53,16 +59,19 @@ def summary_of(records: Sequence[CycleRecord]) -> str | None:
     champion, size = lines.state.champion, len(lines.state.lines)
     if champion is None:
         return f"{last.arm}: {size} lines, no champion yet: {lines.why}"
-    others = (r.cycle for r, own in reversed(found) if own.state.champion != champion)
-    since = next(others, found[0][0].cycle - 1) + 1
-    why = next(own.why for r, own in found if r.cycle == since)
-    reasons = [one.reason for _, own in found for one in own.replaced]
-    lost = sum(reason.startswith("it ") for reason in reasons)
+    since, why = last.cycle, lines.why
+    for record, own in reversed(found):  # the one in which it changed may be damaged
+        if own.state.champion != champion:
+            break
+        since, why = record.cycle, own.why
+    copies = [one for _, own in found for one in own.replaced]
+    lost = sum(one.was_lost for one in copies)
     setting = setting_text(lines.state.lines[champion].setting)
-    replaced = f"{len(reasons)} ({lost} lost, {len(reasons) - lost} served worse)"
+    mean = f"; {mean_text(last)} is served" if members_of(last) else ""
+    replaced = f"{len(copies)} ({lost} lost, {len(copies) - lost} served worse)"
     return (
         f"{last.arm}: the champion is line {champion} of {size}, since cycle {since} ({why}), with "
-        f"{setting}; lines replaced: {replaced if reasons else 'none'}"
+        f"{setting}{mean}; lines replaced: {replaced if copies else 'none'}"
     )
 
 
@@ -77,7 +86,8 @@ def table_of(lines: LinesRecord) -> list[tuple[str, ...]]:
         (
             str(i),
             setting_text(line.setting),
-            _behind(states, champion, i),
+            _behind(states, champion, i)
+            + (", in the served mean" if i in lines.state.members else ""),
             "the start" if line.parent is None else f"line {line.parent} after cycle {line.born}",
         )
         for i in order

@@ -149,6 +149,7 @@ def test_several_runs_and_mistakes(day: Path, tmp_path: Path) -> None:
         (lambda: open_run(), "open_run: name at least one run"),
         (lambda: both.figure("regret"), "figure 'regret': these runs have only lift, retained, "),
         (lambda: both.figure("retained").save("x.gif"), "x.gif: must end in .svg, .png, .pdf"),
+        (lambda: both.page.save(f"{tmp_path}/"), f"{tmp_path}/: must be a file, not a folder"),
         (lambda: open_run(str(day), baseline="x"), "no run has an arm named 'x'"),
     ):
         with pytest.raises(InputError) as caught:

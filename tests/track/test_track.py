@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from divergence.errors import InputError
 from orchestrator.cli import holdfast
 from orchestrator.config.schema import config_hash
-from orchestrator.journal.journal import record_path
+from orchestrator.journal.journal import commit, record_path
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
 from orchestrator.notebook import open_run
@@ -17,7 +18,9 @@ from orchestrator.pool.local_pool import LocalPool
 from orchestrator.storage.open import open_store
 from orchestrator.track.background import BackgroundTracker
 from orchestrator.track.event_log import EventLog
+from orchestrator.track.tracked_cycle import TrackedCycle, tracked
 from support.configs import SMALL, mistake_lines, small
+from support.records import record
 from support.runs import Heard, bits, go_here
 from support.tensorboard_logs import hyperparameters, scalars, written_steps
 
@@ -116,6 +119,43 @@ def test_a_place_that_fails_is_tried_again_and_the_run_goes_on(tmp_path: Path) -
     assert last == "tracking works again: no cycle is missing"
     assert len(heard.records) == 8
     assert written_steps(logs(tmp_path, "entropic")) == [0, 1, 2, 3]
+
+
+def made_up(folder: Path) -> EventLog:
+    config = small(f"track.tensorboard={folder / 'logs'}")
+    assert config.track is not None
+    return EventLog(config.track, config, open_store(str(folder / "run")))
+
+
+def cycle_of_all(cycle: int) -> list[TrackedCycle]:
+    return [tracked(record(arm, cycle)) for arm in ARMS]
+
+
+def test_an_arm_that_cannot_be_written_does_not_write_the_others_twice(tmp_path: Path) -> None:
+    log = made_up(tmp_path)
+    log.append(cycle_of_all(0))
+    logs(tmp_path, "entropic").rename(tmp_path / "gone")
+    logs(tmp_path, "entropic").write_text("a file where the folder should be")
+    pending = cycle_of_all(1)
+    for cycle in (2, 3):
+        with pytest.raises((InputError, OSError)):
+            log.append(pending)
+        pending += cycle_of_all(cycle)
+    logs(tmp_path, "entropic").unlink()
+    (tmp_path / "gone").rename(logs(tmp_path, "entropic"))
+    log.append(pending)
+    for arm in ARMS:
+        assert written_steps(logs(tmp_path, arm)) == [0, 1, 2, 3]
+
+
+def test_a_cycle_that_was_found_in_the_journal_is_not_written_again(tmp_path: Path) -> None:
+    log = made_up(tmp_path)
+    commit(open_store(str(tmp_path / "run")), [record(arm, 0) for arm in ARMS])
+    log.append(())  # it was committed before this one reads the journal, and offered after that
+    log.append(cycle_of_all(0))
+    log.append(cycle_of_all(1))
+    for arm in ARMS:
+        assert written_steps(logs(tmp_path, arm)) == [0, 1]
 
 
 def test_a_place_that_hangs_does_not_hold_the_run_up(

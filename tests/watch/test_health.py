@@ -65,6 +65,14 @@ def test_a_run_that_is_driven_and_commits_is_well(store: LocalStore) -> None:
         assert why(store) == []
 
 
+def test_a_driver_whose_lease_has_no_time_is_examined(store: LocalStore) -> None:
+    cycles(store, 5)
+    with hold_lease(store, timing=LeaseTiming(0.1)):
+        (file,) = (store.root / "claims").glob("*.json")
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"since": "yesterday"}))
+        assert why(store) == []
+
+
 def test_a_champion_whose_file_is_altered_or_gone_is_told(store: LocalStore) -> None:
     path, data = "models/b/cycle-000004.safetensors", b"vectors"
     cycles(store, 5, model=(FileRef(path, hashlib.sha256(data).hexdigest(), len(data)),))

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,16 @@ from rich.console import Console
 
 from divergence.errors import InputError
 from orchestrator.cli import holdfast
+from orchestrator.journal.journal import commit
 from orchestrator.journal.record import CycleRecord, LinesRecord, ModelOrigin
+from orchestrator.journal.run_folder import prepare
+from orchestrator.report.frames import lines_frame
 from orchestrator.report.head import line_summaries, run_line
-from orchestrator.report.load import load_runs
+from orchestrator.report.load import Run, load_runs
 from orchestrator.report.study import Study
 from orchestrator.search.lineages import Lineages, LineState, Replacement
-from orchestrator.watch.console import LineView, TableView, summary
+from orchestrator.storage.open import open_store
+from orchestrator.watch.console import LineView, TableView, line, summary
 from orchestrator.watch.lines import summary_of, table_of
 from support.configs import small
 from support.records import SETTING, outcome, record
@@ -34,6 +39,14 @@ def lines(cycle: int, champion: int, why: str, replaced: tuple[Replacement, ...]
     return record(
         cycle=cycle, winner=champion, outcomes=tuple(map(outcome, range(3))), lineages=own
     )
+
+
+def with_mean(one: CycleRecord, members: tuple[int, ...]) -> CycleRecord:
+    own = one.lineages
+    assert own is not None
+    biases = ((0.0, 0.0),) * len(members)
+    own = replace(own, state=replace(own.state, members=members), biases=biases)
+    return one.model_copy(update={"lineages": own})
 
 
 STORY = (
@@ -85,6 +98,41 @@ def test_an_arm_is_summed_up_from_its_records() -> None:
     assert rows[2][2] == "0.110000 ± 0.010000 a chunk (2)"
 
 
+def test_an_arm_is_summed_up_without_the_record_in_which_its_champion_changed() -> None:
+    text = summary_of([STORY[0], STORY[2]])
+    assert text is not None
+    assert "line 1 of 3, since cycle 5 (it has the lowest served log-loss), with" in text
+
+
+def test_lines_that_were_lost_are_counted_apart() -> None:
+    lost = Replacement(0, 1, "it diverged")
+    text = summary_of([lines(3, 1, "the first", (lost, COPIED))])
+    assert text is not None
+    assert text.endswith("lines replaced: 2 (1 lost, 1 served worse)")
+
+
+def test_the_members_of_a_served_mean_are_shown() -> None:
+    last = with_mean(STORY[2], (2, 1))
+    text = summary_of([*STORY[:2], last])
+    assert text is not None
+    assert "lam=0.001; the mean of lines 2, 1 is served; lines replaced: " in text
+    assert last.lineages is not None
+    behind = {row[0]: row[2] for row in table_of(last.lineages)}
+    assert behind["1"] == "the champion, in the served mean"
+    assert [n for n in "012" if behind[n].endswith(", in the served mean")] == ["1", "2"]
+    frame = lines_frame([Run("r", "r", small(), {"entropic": (STORY[1], last)}, ())])
+    assert list(frame["member"]) == [False] * 3 + [False, True, True]
+
+
+def test_a_champion_that_was_late_has_skipped_the_chunk() -> None:
+    late = (outcome(0), outcome(1, "late"), outcome(2))
+    text = line(STORY[2].model_copy(update={"outcomes": late, "winner": None}))
+    assert text == "a  retained 2/3  late 1  line 1, the champion, was late and skipped this chunk"
+    lost = tuple(outcome(i, "diverged") for i in range(3))
+    text = line(STORY[2].model_copy(update={"outcomes": lost, "winner": None}))
+    assert text == "a  retained 0/3  no instance retained, the champion stays"
+
+
 def test_the_log_and_the_head_of_the_report_of_a_run_with_lines(tmp_path: Path) -> None:
     config = small("search.select=lineages", "arms=[{name: only, rule: l2}]")
     go_here(config, tmp_path)
@@ -102,4 +150,14 @@ def test_the_log_and_the_head_of_the_report_of_a_run_with_lines(tmp_path: Path) 
 def test_a_run_without_lines_has_none_to_show(tmp_path: Path) -> None:
     go_here(small("cycles=1", "arms=[{name: only, rule: l2}]"), tmp_path)
     with pytest.raises(InputError, match="--lines: the run has no lines"):
+        CliRunner().invoke(holdfast, ["log", str(tmp_path), "--lines"], catch_exceptions=False)
+
+
+def test_a_run_whose_lines_had_no_events_yet_is_not_called_one_without_lines(
+    tmp_path: Path,
+) -> None:
+    store = open_store(str(tmp_path))
+    prepare(store, small("search.select=lineages", "arms=[{name: a, rule: l2}]"))
+    commit(store, [record(cycle=0, outcomes=(), winner=None, model=())])
+    with pytest.raises(InputError, match="--lines: no record that can be read has lines yet"):
         CliRunner().invoke(holdfast, ["log", str(tmp_path), "--lines"], catch_exceptions=False)

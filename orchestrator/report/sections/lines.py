@@ -89,7 +89,7 @@ def _champion(record: CycleRecord) -> int | None:
 def _finding(run: Run, arm: str, records: Sequence[CycleRecord]) -> Finding:
     changes = sum(_champion(a) != _champion(b) for a, b in pairwise(records))
     replaced = [one for r in records for one in _state(r).replaced]
-    lost = sum(one.reason.startswith("it ") for one in replaced)
+    lost = sum(one.was_lost for one in replaced)
     last = records[-1]
     kept = len(_never_replaced(last))
     text = (
