@@ -48,7 +48,7 @@ class ActorSet:
         self._failed_starts = 0
         self._none_ready_since = time.monotonic()
         self.trained = trained
-        """Whether an actor of this run has ever been ready."""
+        """Whether an actor of this run has been ready before, so that the run waits for others."""
 
     @property
     def ready(self) -> list[ActorHandle]:

@@ -72,6 +72,7 @@ class Dispatcher(ActorPool[Share, Share]):
         """Why trainers were replaced, as far as the driver does not know it yet."""
         self._done: list[Share] = []
         super().__init__(job, rules, lambda: self._cores, policy, trainer)
+        self._actors.trained = True  # the driver decides how long a run waits for its start
         self.wait_until_ready()
         Thread(target=self._work, daemon=True).start()
 
