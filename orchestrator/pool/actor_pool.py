@@ -29,6 +29,7 @@ ANSWER_S = 60.0
 """How long a trainer may take to answer, for the winner's rows as for anything else."""
 LATE_ROWS_S = 5.0
 """How long the winner's rows may take after the deadline."""
+HUNG = "its process hung"
 
 
 class ActorPool(ABC, Generic[Progress, Result]):
@@ -124,7 +125,7 @@ class ActorPool(ABC, Generic[Progress, Result]):
                 self._receive(actor, ref)
         now = time.monotonic()
         for hung in [actor for actor in self._actors.all if actor.hung_at < now]:
-            self._lose(hung, None)
+            self._lose(hung, HUNG)
         self._actors.check_some_are_ready()
 
     def _receive(self, actor: ActorHandle, ref: Any) -> None:
@@ -154,24 +155,28 @@ class ActorPool(ABC, Generic[Progress, Result]):
         for arm in self._arms:
             arm.mark_late()
 
-    def _lose(self, actor: ActorHandle, error: RayError | None) -> None:
-        """Replace an actor; no `error` means that it hung. The batch it worked on is lost.
+    def _lose(self, actor: ActorHandle, why: RayError | str) -> None:
+        """Replace an actor. The batch it worked on is lost, and all shares of a dispatcher.
 
-        Batches in its queue were not started. No instance is blamed for a lost node
-        or dispatcher.
+        Batches in a trainer's queue were not started. No instance is blamed for a lost node.
         """
-        reason = "its process hung" if error is None else first_line(error)
-        who = "trainer process" if actor.cores is None else "dispatcher"
-        log.info("a %s is lost and replaced: %s", who, reason)
-        blamed = actor.cores is None and not (error and node_is_lost(error))
+        reason = why if isinstance(why, str) else first_line(why)
+        trains = actor.cores is None
+        self._report_loss("trainer process" if trains else "dispatcher", reason)
+        blamed = isinstance(why, str) or not node_is_lost(why)
         for i, call in enumerate(actor.calls):
             if call.arm not in self._arms:  # its result is out already
                 continue
-            if i == 0 and blamed:
+            if blamed and not trains:
+                call.arm.lose_share(call.batch, reason, self._policy.tries)
+            elif blamed and i == 0:
                 call.arm.lose(call.batch, reason, self._policy.tries)
             else:
                 call.arm.put_back(call.batch)
         self._actors.replace(actor)
+
+    def _report_loss(self, who: str, reason: str) -> None:
+        log.info("a %s is lost and replaced: %s", who, reason)
 
     def _resize(self) -> None:
         """Have as many actors as there should be."""
@@ -191,5 +196,7 @@ class ActorPool(ABC, Generic[Progress, Result]):
 
     def _record(self, actor: ActorHandle, call: Call, reply: Any) -> None:
         """Record what an actor has answered."""
+        for reason in reply.lost:
+            self._report_loss("trainer process", reason)
         actor.given[call.arm.name], actor.cores = call.arm.cycle, reply.cores
         call.arm.record(call.batch, reply, actor, self._policy.tries)

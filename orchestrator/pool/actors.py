@@ -41,14 +41,14 @@ def actor_class(kind: type, cores: int, threads: int) -> Any:
 class ActorSet:
     """Actors of which any may die at any time. `all` includes those that are starting."""
 
-    def __init__(self, new: Callable[[], Any]) -> None:
+    def __init__(self, new: Callable[[], Any], trained: bool = False) -> None:
         """`new` makes an actor and gives its handle."""
         self._new = new
         self.all: list[ActorHandle] = []
         self._failed_starts = 0
         self._none_ready_since = time.monotonic()
-        self._trained = False
-        """Whether an actor has ever been ready."""
+        self.trained = trained
+        """Whether an actor of this run has been ready before, so that the run waits for others."""
 
     @property
     def ready(self) -> list[ActorHandle]:
@@ -101,7 +101,7 @@ class ActorSet:
 
     def mark_ready(self, actor: ActorHandle) -> None:
         """The actor has said that it is ready."""
-        actor.starting, self._failed_starts, self._trained = None, 0, True
+        actor.starting, self._failed_starts, self.trained = None, 0, True
 
     def note_failure(self, actor: ActorHandle, error: RayError) -> None:
         """Count an actor that died before it was ready. InputError where several in a row do."""
@@ -119,7 +119,7 @@ class ActorSet:
             self._none_ready_since = now
         elif now - self._none_ready_since > START_S:
             text = f"no trainer process has started in {START_S:.0f} s: are there free CPUs?"
-            if not self._trained:
+            if not self.trained:
                 raise InputError(text)
             log.warning("%s The run waits for them.", text)
             self._none_ready_since = now

@@ -64,9 +64,15 @@ class Dispatcher(ActorPool[Share, Share]):
         """Start as many trainers as cores, and wait until they are ready."""
         self._cores = cores
         self._inbox: SimpleQueue[Share] = SimpleQueue()
-        self._lost: SimpleQueue[ActorHandle] = SimpleQueue()
+        self._unanswered: list[Share] = []
+        """Those that were taken from the inbox."""
+        self._lost: SimpleQueue[tuple[ActorHandle, str]] = SimpleQueue()
+        """Trainers to replace, and why."""
+        self._losses: list[str] = []
+        """Why trainers were replaced, as far as the driver does not know it yet."""
         self._done: list[Share] = []
         super().__init__(job, rules, lambda: self._cores, policy, trainer)
+        self._actors.trained = True  # the driver decides how long a run waits for its start
         self.wait_until_ready()
         Thread(target=self._work, daemon=True).start()
 
@@ -94,11 +100,11 @@ class Dispatcher(ActorPool[Share, Share]):
         holder = self._holder(cycle, arm, instance)
         return None if holder is None else [holder.handle.export.remote(cycle, arm, instance)]
 
-    def lose_holder(self, cycle: int, arm: str, instance: int) -> None:
+    def lose_holder(self, cycle: int, arm: str, instance: int, reason: str) -> None:
         """The rows did not come: replace their trainer before it gets anything else."""
         holder = self._holder(cycle, arm, instance)
         if holder is not None:
-            self._lost.put(holder)
+            self._lost.put((holder, reason))
 
     def _holder(self, cycle: int, arm: str, instance: int) -> ActorHandle | None:
         """Who has the rows. An instance may have been trained again since they were lost."""
@@ -113,30 +119,40 @@ class Dispatcher(ActorPool[Share, Share]):
     def _work(self) -> None:
         try:
             while True:
-                share = self._inbox.get()
+                share = self._next_share()
                 self._done = [done for done in self._done if done.cycle == share.cycle]
                 self.start([share], share.deadline)
                 for done in self.results():  # and of the shares that come meanwhile
                     self._answer(done)
-        except Exception as error:
-            for share in self._arms:
-                share.reply.set_exception(error)  # the driver replaces this process
-            raise
+        except Exception as error:  # whatever it is: the driver replaces this process
+            for share in self._unanswered:
+                share.reply.set_exception(error)
+            while True:
+                self._inbox.get().reply.set_exception(error)
+
+    def _next_share(self) -> Share:
+        self._unanswered.append(self._inbox.get())
+        return self._unanswered[-1]
 
     def _answer(self, share: Share) -> None:
         result = share.result(None)
         share.chunk = share.start = None  # their room in the object store is needed
         self._done.append(share)
-        reply = BatchReply(result.outcomes, {}, result.served, len(self._actors.ready))
-        share.reply.set_result(reply)
+        ready, lost = len(self._actors.ready), tuple(self._losses)
+        share.reply.set_result(BatchReply(result.outcomes, {}, result.served, ready, lost))
+        self._losses.clear()
+        self._unanswered.remove(share)
+
+    def _report_loss(self, who: str, reason: str) -> None:
+        self._losses.append(reason)  # the driver logs it
 
     def _dispatch(self) -> None:
         while not self._inbox.empty():
-            self._arms.append(self._inbox.get())
+            self._arms.append(self._next_share())
         while not self._lost.empty():
-            lost = self._lost.get()
+            lost, reason = self._lost.get()
             if not lost.removed:
-                self._lose(lost, None)
+                self._lose(lost, reason)
         dispatch(self._actors.ready, self._arms, self._deadline, self._policy.patience_s)
 
     def _result(self, arm: Share, late: bool) -> Share:

@@ -62,6 +62,8 @@ class BatchReply:
     served: float | None = None
     cores: int | None = None
     """How many trainers are ready now, if this is a dispatcher's."""
+    lost: tuple[str, ...] = ()
+    """Why trainers were lost since its last reply, if this is a dispatcher's."""
 
 
 @dataclass(frozen=True, slots=True)

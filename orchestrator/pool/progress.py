@@ -1,6 +1,6 @@
 """One arm's instances in one cycle: which wait, which are done, which leads. No Ray in here."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -61,6 +61,8 @@ class ArmProgress:
         self._holders: dict[int, object] = {}
         self._served: float | None = None
         self._out = 0
+        self._shares_lost: Counter[int] = Counter()
+        """How often an instance was lost with a dispatcher."""
         self.request: tuple[int, Any] | None = None
         """The instance whose rows were requested, and the reference of the answer."""
 
@@ -119,21 +121,33 @@ class ArmProgress:
             elif len(batch.tasks) == 1:
                 self._lose([task], f"not done in {batch.budget_s:.3g} s", tries)
             else:  # others may have used up its time
-                self._tasks[task.instance] = replace(task, alone=True)
-                self.waiting.append(self._tasks[task.instance])
+                self._try_alone(task)
         leader = [] if self._leader is None else [self._done[self._leader]]
         self._leader = select([*leader, *decided.values()])
 
     def lose(self, batch: Batch, reason: str, tries: int) -> None:
         """The batch is lost with its process."""
-        self._out -= 1
-        self._serve = self._serve or batch.serve
+        self._take_back(batch)
         self._lose(batch.tasks, reason, tries)
+
+    def lose_share(self, batch: Batch, reason: str, tries: int) -> None:
+        """The batch is lost with its dispatcher. That is no try of any instance, because it may be
+        the fault of another; but an instance that is lost more than `tries` times fails."""
+        self._take_back(batch)
+        if self._closing:
+            return
+        self._shares_lost.update(task.instance for task in batch.tasks)
+        for task in batch.tasks:
+            lost = self._shares_lost[task.instance]
+            if lost <= tries:
+                self._try_alone(task)
+            else:
+                why = f"its dispatcher was lost {lost} times: {reason}"
+                self._done[task.instance] = without_result(task, Status.FAILED, why)
 
     def put_back(self, batch: Batch) -> None:
         """The batch is lost with its process, which had not started it."""
-        self._out -= 1
-        self._serve = self._serve or batch.serve
+        self._take_back(batch)
         if not self._closing:
             self.waiting.extendleft(reversed(batch.tasks))
 
@@ -167,6 +181,14 @@ class ArmProgress:
         """The result, once every instance has an outcome."""
         outcomes = tuple(self._done[i] for i in sorted(self._done))
         return ArmResult(self.name, outcomes, self.winner, tables, self._served)
+
+    def _take_back(self, batch: Batch) -> None:
+        self._out -= 1
+        self._serve = self._serve or batch.serve
+
+    def _try_alone(self, task: Task) -> None:
+        self._tasks[task.instance] = replace(task, alone=True)
+        self.waiting.append(self._tasks[task.instance])
 
     def _lose(self, tasks: Sequence[Task], reason: str, tries: int) -> None:
         if self._closing and tries > 1:

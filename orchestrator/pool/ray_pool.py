@@ -25,6 +25,7 @@ from orchestrator.pool.dispatcher import CALLS, Dispatcher
 from orchestrator.pool.handle import ActorHandle
 from orchestrator.pool.messages import ArmResult
 from orchestrator.pool.progress import ArmProgress
+from orchestrator.pool.ray_errors import first_line
 from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.shares import dispatch_shares
 from orchestrator.pool.trainer_actor import TrainerActor
@@ -52,7 +53,7 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
         self._trains = job, tuple(rules), policy, trainer
         self._groups: tuple[int, ...] = ()
         """How many trainers each dispatcher should have, where there are dispatchers."""
-        self._told: list[tuple[ActorHandle, int]] = []
+        self._sizes_sent: list[tuple[ActorHandle, int]] = []
         super().__init__(job, rules, size, policy, trainer)
 
     def _resize(self) -> None:
@@ -63,13 +64,13 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
             return
         if not self._groups:
             self._actors.close()
-            self._actors = ActorSet(self._new_dispatcher)
+            self._actors = ActorSet(self._new_dispatcher, self._actors.trained)
         self._groups = groups(cores)
         self._actors.resize(len(self._groups))
-        tell = list(zip(self._actors.all, self._groups, strict=True))
-        if tell != self._told:
-            self._told = tell
-            for actor, size in tell:
+        sizes = list(zip(self._actors.all, self._groups, strict=True))
+        if sizes != self._sizes_sent:
+            self._sizes_sent = sizes
+            for actor, size in sizes:
                 actor.handle.resize.remote(size)
 
     def _new_dispatcher(self) -> Any:
@@ -128,10 +129,11 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
             return None
         try:
             rows: Tables | None = ray.get(answer[0], timeout=timeout_s)
-        except RayError:
-            told = dispatcher.handle.lose_holder.remote(arm.cycle, arm.name, arm.winner)
+        except RayError as error:
+            lose = dispatcher.handle.lose_holder.remote
             with suppress(RayError):  # it is lost, too: the next share will show it
-                ray.get(told, timeout=timeout_s)
+                done = lose(arm.cycle, arm.name, arm.winner, first_line(error))
+                ray.get(done, timeout=timeout_s)
             return None
         return rows
 

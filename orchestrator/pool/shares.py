@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from orchestrator.pool.dispatch import batch_size
-from orchestrator.pool.handle import ActorHandle, Call
+from orchestrator.pool.handle import GRACE_S, ActorHandle, Call
 from orchestrator.pool.progress import ArmProgress
 from orchestrator.pool.retry import RetryPolicy, hang_limit_s
 
@@ -42,6 +42,12 @@ def share_size(each: int, fair: int, actor: ActorHandle) -> int:
     return min(each * actor.width, fair - actor.tasks)
 
 
+def share_limit_s(once_s: float, tries: int) -> float:
+    """How long a share may take, where a trainer that works on its part counts as hung after
+    `once_s`: the dispatcher may lose an instance first with others, then `tries` times alone."""
+    return (tries + 2) * (once_s + 2 * GRACE_S)  # one more, to replace trainers meanwhile
+
+
 def _send(
     actor: ActorHandle, arm: ArmProgress, count: int, deadline: float | None, policy: RetryPolicy
 ) -> None:
@@ -56,4 +62,4 @@ def _send(
     work_s = count * (arm.seconds or 0.0) / actor.width
     one_after_another = math.ceil((actor.tasks + count) / actor.width)
     once_s = hang_limit_s(one_after_another, arm.seconds, arm.events, policy.patience_s)
-    actor.add(Call(ref, arm, batch, work_s, (policy.tries + 1) * once_s))
+    actor.add(Call(ref, arm, batch, work_s, share_limit_s(once_s, policy.tries)))

@@ -1,16 +1,20 @@
 """Dispatchers: the same results as without, whatever happens to them or to their trainers."""
 
+import logging
+import math
 import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 import ray
 
-from orchestrator.pool import ray_pool
+from orchestrator.pool import actors, ray_pool
+from orchestrator.pool.dispatcher import Dispatcher
 from orchestrator.pool.messages import ArmResult, Batch, BatchReply, Task
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.pool.ray_pool import RayPool
@@ -83,8 +87,8 @@ def pool(one_pool: RayPool, folder: Path) -> RayPool:
     return one_pool
 
 
-def arm_of(instances: int) -> ArmProgress:
-    tasks = [Task(i, SETTING, None) for i in range(instances)]  # type: ignore[arg-type]
+def arm_of(instances: int, first: int = 0) -> ArmProgress:
+    tasks = [Task(first + i, SETTING, None) for i in range(instances)]  # type: ignore[arg-type]
     return ArmProgress("a", 0, tasks, 1, Pace(), chunk=None, start=None, serve=False)
 
 
@@ -121,13 +125,56 @@ def test_a_dispatcher_that_is_killed_takes_its_trainers_along(pool: RayPool) -> 
     assert [gone(pid) for pid in pids].count(True) == 1
 
 
-def test_a_dispatcher_that_hangs_is_replaced(pool: RayPool) -> None:
+def test_a_dispatcher_that_hangs_is_replaced(
+    pool: RayPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handle = pool._actors.all[0].handle
+    monkeypatch.setattr(pool, "_policy", RetryPolicy(1, 0.1))  # it is waited for only so long
     pool.start([arm_of(6)])
     os.kill(dispatcher_pid(pool), signal.SIGSTOP)
     (result,) = pool.results()
     check(result, 6)
     assert handle not in [actor.handle for actor in pool._actors.all]
+
+
+def test_an_instance_that_always_hangs_fails(
+    pool: RayPool, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its dispatcher has the time to find out, and the driver logs what the dispatcher lost."""
+    caplog.set_level(logging.INFO)
+    (folder / "deaf").touch()
+    handles = {actor.handle for actor in pool._actors.all}
+    pool.start([arm_of(1, first=DEAF)], time.monotonic() + 60)
+    (result,) = pool.results()
+    (deaf,) = result.outcomes
+    assert (deaf.status, deaf.reason) == (Status.FAILED, "its process hung (2 tries)")
+    assert handles == {actor.handle for actor in pool._actors.all}
+    assert caplog.text.count("a trainer process is lost and replaced: its process hung") == 2
+
+
+def test_a_dispatcher_waits_for_trainers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that has trained would end if its new dispatchers did not."""
+    dispatcher = Dispatcher(None, (), 0, RetryPolicy(2, 1.0), steady(tmp_path))  # type: ignore[arg-type]
+    monkeypatch.setattr(actors, "START_S", -1.0)
+    dispatcher._actors.check_some_are_ready()
+
+
+@pytest.mark.parametrize("part", ["_resize", "_answer"])
+def test_a_dispatcher_that_fails_answers_every_share(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatcher = Dispatcher(None, (), 0, RetryPolicy(2, 1.0), steady(tmp_path))  # type: ignore[arg-type]
+
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(dispatcher, part, broken)
+    nothing = Batch(0, "a", (), math.inf), (None, None), 1, None
+    threads = ThreadPoolExecutor(2)
+    answers = [threads.submit(dispatcher.train, *nothing) for _ in range(2)]
+    threads.shutdown(wait=False)
+    for answer in answers:
+        assert str(answer.exception(timeout=10)) == "a bug"
 
 
 def test_at_the_deadline_a_deaf_trainer_costs_only_what_it_has_not_done(
@@ -148,9 +195,13 @@ def test_at_the_deadline_a_deaf_trainer_costs_only_what_it_has_not_done(
 
 
 def test_rows_that_a_trainer_loses_are_trained_again(
-    pool: RayPool, folder: Path, monkeypatch: pytest.MonkeyPatch
+    pool: RayPool,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Even if only the dispatcher that had them is left, and there is only one try more."""
+    caplog.set_level(logging.INFO)
     (folder / "deadly").touch()
     monkeypatch.setattr(pool, "_size", lambda: 1)
     pool.start([arm_of(4)])
@@ -161,9 +212,13 @@ def test_rows_that_a_trainer_loses_are_trained_again(
         (Status.RETAINED, 2),
     ]
     assert not (folder / "deadly").exists()
+    assert "a trainer process is lost and replaced: ActorDiedError" in caplog.text
 
 
-def test_a_pool_that_grows_gets_dispatchers_and_keeps_them(tmp_path: Path) -> None:
+def test_a_pool_that_grows_gets_dispatchers_and_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long they take to start: the run has trained before."""
     size = [1]
     with closing(RayPool(None, (), lambda: size[0], RetryPolicy(2, 9), steady(tmp_path))) as pool:  # type: ignore[arg-type]
         for size[0], dispatchers in ((1, ()), (2, (1, 1)), (1, (1,))):
@@ -172,6 +227,7 @@ def test_a_pool_that_grows_gets_dispatchers_and_keeps_them(tmp_path: Path) -> No
             check(result, 3)
             assert pool._groups == dispatchers
             assert len(pool._actors.all) == size[0]
+            monkeypatch.setattr(actors, "START_S", -1.0)
 
 
 def test_a_run_that_loses_a_trainer_and_a_dispatcher_gives_the_same_bits(tmp_path: Path) -> None:

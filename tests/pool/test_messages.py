@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from orchestrator.journal.record import FileRef
 from orchestrator.loop.committer import MAX_DELTAS, needs_full
 from orchestrator.pool.dispatch import BATCH_S, batch_size
+from orchestrator.pool.handle import GRACE_S
 from orchestrator.pool.messages import BatchReply, Task
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.pool.retry import hang_limit_s, retry_or_fail
+from orchestrator.pool.shares import share_limit_s
 from support.records import SETTING, outcome
 from trainer.outcome import Status
 
@@ -55,6 +57,28 @@ def test_tries_are_bounded() -> None:
     assert losses == 3
     assert (given_up[0].status, given_up[0].tries) == (Status.FAILED, 3)
     assert given_up[0].reason == "it died (3 tries)"
+
+
+@given(st.integers(1, 1000), st.floats(0.01, 1000))
+def test_a_dispatcher_has_time_to_fail_an_instance_that_hangs(tries: int, once_s: float) -> None:
+    """With others, then alone as often as it is tried; trainers are replaced in between."""
+    assert share_limit_s(once_s, tries) > (tries + 1) * (once_s + GRACE_S)
+
+
+def test_an_instance_that_is_lost_with_dispatchers_again_and_again_fails() -> None:
+    arm = arm_round(2, serve=True)
+    for _ in range(2):
+        batch = arm.next_batch(2, 9.0)
+        assert batch.serve
+        arm.lose_share(batch, "it hung", tries=2)
+        assert [(task.tries, task.alone) for task in arm.waiting] == [(0, True)] * 2
+    arm.record(arm.next_batch(1, 9.0), BatchReply((outcome(0),), {}, 0.5), "dispatcher", 2)
+    arm.put_back(arm.next_batch(1, 9.0))  # with its node: that does not count
+    assert arm.unfinished
+    arm.lose_share(arm.next_batch(1, 9.0), "it hung", tries=2)
+    retained, failed = arm.result(None).outcomes
+    assert (retained.status, failed.status) == (Status.RETAINED, Status.FAILED)
+    assert failed.reason == "its dispatcher was lost 3 times: it hung"
 
 
 def test_a_call_is_given_time_by_what_it_should_take() -> None:
