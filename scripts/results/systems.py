@@ -44,9 +44,9 @@ SYSTEMS = (
     ),
 )
 NAMES = {
-    "production": "production: l2, the best survivor of a cycle wins",
-    "entropic": "the paper: dual ascent, the best survivor of a cycle wins",
-    "holdfast": "Holdfast: the rule holdfast, the mean of the four best lines",
+    "production": "production: l2, champion",
+    "entropic": "the paper: entropic, champion",
+    "holdfast": "Holdfast: holdfast, lineages",
 }
 TABLE = Path(__file__).with_name("tables") / "systems.csv"
 PICTURE = Path(__file__).with_name("systems-gain.svg")
@@ -107,7 +107,7 @@ def gain_chart(rows: pd.DataFrame) -> Chart:
         (
             Panel(
                 "",
-                Axis("day", 0.0, float(rows["cycle"].max() + 1) / 96),
+                Axis("day", 0.0, float(rows["cycle"].max() + 1) / 96, unit="count"),
                 Axis("gain", low, high, unit="%"),
                 tuple(lines),
             ),
