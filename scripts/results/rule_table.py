@@ -80,4 +80,5 @@ def seeds_note(rows: pd.DataFrame) -> Iterator[str]:
     """A warning where the rows are not of the report's seeds."""
     seeds = sorted(set(rows["seed"]))
     if tuple(seeds) != REPORT:
-        yield f"*From development seeds ({', '.join(map(str, seeds))}): not a result yet.*\n"
+        shown = ", ".join(map(str, seeds))
+        yield f"*With seed {shown} only, not with 1 to 3: a first look, not a result yet.*\n"

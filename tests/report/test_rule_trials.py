@@ -53,7 +53,7 @@ def test_a_missed_bar_is_named(worse: dict[str, float], missed: str) -> None:
 def test_development_seeds_are_no_result() -> None:
     rows = made_up()
     text = "\n".join(matrix.page_text(rows.assign(seed=rows["seed"] + 100)))
-    assert text.startswith("*From development seeds (101, 102, 103): not a result yet.*")
+    assert text.startswith("*With seed 101, 102, 103 only, not with 1 to 3: a first look")
 
 
 def test_the_ablation_has_every_combination_of_parts() -> None:
