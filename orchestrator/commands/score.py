@@ -14,6 +14,7 @@ import pyarrow.parquet
 
 from divergence.errors import InputError
 from orchestrator.commands.options import run_argument
+from orchestrator.journal.models import served_text
 from orchestrator.journal.run_folder import run_config
 from orchestrator.offline.score_files import champion_of, score_files
 from orchestrator.storage.open import open_store
@@ -42,7 +43,7 @@ def command(run: str, events: str, arm: str | None, cycle: int | None, out: Path
     """
     store = open_store(run)
     config = run_config(store)
-    at, model = champion_of(store, config, arm or config.arms[0].name, cycle)
+    record, model = champion_of(store, config, arm or config.arms[0].name, cycle)
     rows, broken = 0, 0
     parts = score_files(model, config, events)
     first = next(parts, None)  # bad EVENTS fail before anything is written
@@ -51,7 +52,7 @@ def command(run: str, events: str, arm: str | None, cycle: int | None, out: Path
             write(part)
             rows, broken = rows + len(part), broken + part.column("pctr").null_count
     note = f"; {broken} rows could not be read and have no score" if broken else ""
-    click.echo(f"scored {rows} rows with the champion of cycle {at}{note}", err=True)
+    click.echo(f"scored {rows} rows with {served_text(record, config, arm)}{note}", err=True)
 
 
 @contextmanager

@@ -21,13 +21,15 @@ from trainer.model import Model
 from trainer.scoring import score
 
 
-def champion_of(store: Store, config: RunConfig, arm: str, cycle: int | None) -> tuple[int, Model]:
-    """An arm's champion after a cycle (None: the newest), and the number of that cycle."""
+def champion_of(
+    store: Store, config: RunConfig, arm: str, cycle: int | None
+) -> tuple[CycleRecord, Model]:
+    """An arm's champion after a cycle (None: the newest), and the record of that cycle."""
     record = _record(store, config, arm, cycle)
     if not record.model:
         raise InputError(f"{store.uri}: {arm} has no champion after cycle {record.cycle}")
     spec = resolve_spec(config.source, feature_spec(config.features))
-    return record.cycle, read_model(store, record.model, served_config(config, spec))
+    return record, read_model(store, record.model, served_config(config, spec))
 
 
 def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table]:

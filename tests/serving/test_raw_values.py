@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.cli import holdfast
 from orchestrator.config.schema import PublishConfig
 from orchestrator.export.catalogue import catalogue_vectors
 from orchestrator.journal.journal import read_record
+from orchestrator.journal.models import served_text
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
 from orchestrator.offline.score_files import champion_of, score_files
@@ -223,3 +226,26 @@ def test_long_values_are_not_remembered() -> None:
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 1_000_000
+
+
+def test_score_and_export_name_the_arm_and_cycle(served: Served, tmp_path: Path) -> None:
+    def said(*arguments: str) -> str:
+        done = CliRunner().invoke(holdfast, list(arguments))
+        assert done.exit_code == 0, done.output
+        return done.stderr + done.stdout
+
+    out = str(tmp_path / "pctr.csv")
+    text = said("score", served.store.uri, str(served.path), "--out", out)
+    assert "scored 40 rows with the champion of a after cycle 0\n" in text
+    export = ("--as", "parquet", "--out", str(tmp_path / "out"))
+    assert "exported the champion of a after cycle 0 to " in said(
+        "export", served.store.uri, *export
+    )
+    assert "exported version 1 (cycle 0) to " in said("export", served.place.uri, *export)
+
+
+def test_an_arm_that_was_not_chosen_is_named_with_the_others(served: Served) -> None:
+    two = config(TEXT.replace("rule: l2}]", "rule: l2}, {name: b, rule: none}]"))
+    record = read_record(served.store, "a", 0)
+    assert served_text(record, two, None).endswith("of a after cycle 0 (other arms: b; --arm)")
+    assert served_text(record, two, "a").endswith("of a after cycle 0")
