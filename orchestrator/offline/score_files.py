@@ -11,6 +11,7 @@ from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import cycles_of, newest_committed, read_record
 from orchestrator.journal.models import read_model, served_config
 from orchestrator.journal.record import CorruptError, CycleRecord
+from orchestrator.offline.unseen import UnseenValues
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import find_files
 from orchestrator.sources.files.reading import Column, Reading
@@ -32,13 +33,16 @@ def champion_of(
     return record, read_model(store, record.model, served_config(config, spec))
 
 
-def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table]:
+def score_files(
+    model: Model, config: RunConfig, path: str, unseen: UnseenValues | None = None
+) -> Iterator[pa.Table]:
     """The predicted click probability of every row of these files, in order, a table per block.
 
     The files are read and mapped like those of the run. They need neither labels nor times. Rows
     are numbered from 1 in each file, without header and blank lines. A row that cannot be read gets
-    a null.
+    a null. `unseen` counts the values of those that can be read.
     """
+    count = None if unseen is None else unseen.add
     spec = replace(model.config.spec, timestamp=None)
     reading = _without_label(config.source.reading, spec)
     decoder = Decoder(reading, spec)
@@ -49,7 +53,7 @@ def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table
             good = np.ones(len(rows.table), bool)
             good[list(rows.broken)] = False
             probabilities = np.full(len(good), np.nan)
-            probabilities[good] = score(model, rows.table.filter(pa.array(good)))
+            probabilities[good] = score(model, rows.table.filter(pa.array(good)), count)
             numbers = np.arange(first, first + len(good))
             first += len(good)
             yield pa.table({

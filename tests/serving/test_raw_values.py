@@ -249,3 +249,26 @@ def test_an_arm_that_was_not_chosen_is_named_with_the_others(served: Served) -> 
     record = read_record(served.store, "a", 0)
     assert served_text(record, two, None).endswith("of a after cycle 0 (other arms: b; --arm)")
     assert served_text(record, two, "a").endswith("of a after cycle 0")
+
+
+def test_score_counts_the_values_that_the_model_does_not_know(
+    served: Served, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.csv"
+    rows = ["37,94043,Action|Western,adX,NA", "37,94043,Comedy,adX,NA", "37,94043,Western,ad3,NA"]
+    path.write_text("\n".join(["user_age,zip,genres,ad,price", *rows, ""]))
+    out = str(tmp_path / "pctr.csv")
+
+    def said() -> list[str]:
+        done = CliRunner().invoke(holdfast, ["score", served.store.uri, str(path), "--out", out])
+        assert done.exit_code == 0, done.output
+        return done.stderr.splitlines()[1:]
+
+    assert said() == [
+        "genres: 2 of 4 values are not known to the model (such as 'Western')",
+        "ad: 2 of 3 values are not known to the model (such as 'adX')",
+    ]
+    path.write_text("user_age,zip,genres,ad,price\n37,94043,Action,adX,NA\n37,94043,Drama,,NA\n")
+    assert said() == ["ad: none of the 2 values is known to the model (such as 'adX')"]
+    path.write_text("user_age,zip,genres,ad,price\n37,94043,Action,ad1,NA\n")
+    assert said() == []
