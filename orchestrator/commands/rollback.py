@@ -19,7 +19,7 @@ def command(place: str, to: int | None, forward: bool) -> None:
     """Serve an earlier version of PLACE (a folder or URI) again, and hold it.
 
     Serving processes switch within seconds. The run keeps training, and publishes nothing until
-    --forward. A champion of that time is published by the run's next cycle or by holdfast publish.
+    --forward. Then it publishes its next champion; holdfast publish does so at once.
     """
     if forward and to is not None:
         raise InputError("--to and --forward cannot be given together")
