@@ -5,6 +5,7 @@ A value that the model has not seen gets the initial vector that training would 
 event.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -41,8 +42,15 @@ class DistinctAds(NamedTuple):
     number: NDArray[np.int32]
 
 
-def score(model: Model, events: "pa.Table | pd.DataFrame") -> NDArray[np.float64]:
-    """The predicted click probability of every event. Labels and timestamps are not needed."""
+def score(
+    model: Model,
+    events: "pa.Table | pd.DataFrame",
+    compiled: Callable[[Chunk], None] | None = None,
+) -> NDArray[np.float64]:
+    """The predicted click probability of every event. Labels and timestamps are not needed.
+
+    `compiled` is called with the events as a chunk, if there are any.
+    """
     table, spec = as_table(events), model.config.spec
     check_columns(table, spec, label=False)
     for feature in spec.features:
@@ -52,6 +60,8 @@ def score(model: Model, events: "pa.Table | pd.DataFrame") -> NDArray[np.float64
     if len(table) == 0:
         return np.zeros(0)
     chunk = compile_chunk(table, spec, labelled=False)
+    if compiled is not None:
+        compiled(chunk)
     tables = model.gather(chunk, model.cycle).tables
     return sigmoid(predict(model.shape, chunk, tables))
 

@@ -43,7 +43,8 @@ def command(
 
     if form == "vespa" and ads is None:
         raise InputError("--ads must be given: a Vespa document is an ad")
-    follower = Follower(open_origin(source, arm))
+    origin = open_origin(source, arm)
+    follower = Follower(origin)
     found = follower.advance()
     for fault in found.faults:
         click.echo(f"holdfast: skipped: {fault}", err=True)
@@ -54,8 +55,5 @@ def command(
         written = export_vespa(model, found.version, output, table, name)
     else:
         written = export_parquet(model, found.version, output, table)
-    version = found.version
-    click.echo(
-        f"exported version {version.number} (cycle {version.cycle}) to {output.uri}: "
-        f"{', '.join(written)}"
-    )
+    what = origin.described(found.version)
+    click.echo(f"exported {what} to {output.uri}: {', '.join(written)}")

@@ -14,8 +14,10 @@ import pyarrow.parquet
 
 from divergence.errors import InputError
 from orchestrator.commands.options import run_argument
+from orchestrator.journal.models import served_text
 from orchestrator.journal.run_folder import run_config
 from orchestrator.offline.score_files import champion_of, score_files
+from orchestrator.offline.unseen import UnseenValues
 from orchestrator.storage.open import open_store
 
 
@@ -38,20 +40,23 @@ def command(run: str, events: str, arm: str | None, cycle: int | None, out: Path
 
     EVENTS must have the format of the run's own files; labels and timestamps are not needed. The
     output has one line per row: file, row number (from 1, the header does not count) and predicted
-    click probability.
+    click probability. At the end it says which features have values that the model does not know.
     """
     store = open_store(run)
     config = run_config(store)
-    at, model = champion_of(store, config, arm or config.arms[0].name, cycle)
+    record, model = champion_of(store, config, arm or config.arms[0].name, cycle)
     rows, broken = 0, 0
-    parts = score_files(model, config, events)
+    unseen = UnseenValues(model)
+    parts = score_files(model, config, events, unseen)
     first = next(parts, None)  # bad EVENTS fail before anything is written
     with _writer(out) as write:
         for part in chain([] if first is None else [first], parts):
             write(part)
             rows, broken = rows + len(part), broken + part.column("pctr").null_count
     note = f"; {broken} rows could not be read and have no score" if broken else ""
-    click.echo(f"scored {rows} rows with the champion of cycle {at}{note}", err=True)
+    click.echo(f"scored {rows} rows with {served_text(record, config, arm)}{note}", err=True)
+    for line in unseen.lines():
+        click.echo(line, err=True)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import numpy as np
 
 from orchestrator.config.rules import initial_mu
 from orchestrator.config.schema import ArmConfig, RunConfig
-from orchestrator.journal.record import CycleRecord, FileRef
+from orchestrator.journal.record import CycleRecord, FileRef, members_of
 from orchestrator.storage.store import Store, read
 from trainer.features import FeatureSpec
 from trainer.mean_model import mean_config, member_of
@@ -36,6 +36,15 @@ def champion_in(model: Model, record: CycleRecord, config: RunConfig, arm: ArmCo
         seat = lines.state.members.index(lines.state.champion)
         bias = np.array(lines.biases[seat])
     return member_of(model, seat, trained, bias, initial_mu(arm.rule))
+
+
+def served_text(record: CycleRecord, config: RunConfig, chosen: str | None) -> str:
+    """What an arm serves after a record, in words; also the other arms if none was chosen."""
+    members = ", ".join(map(str, members_of(record)))
+    what = f"mean of lines {members}" if members else "champion"
+    others = [arm.name for arm in config.arms if chosen is None and arm.name != record.arm]
+    more = f" (other arms: {', '.join(others)}; --arm)" if others else ""
+    return f"the {what} of {record.arm} after cycle {record.cycle}{more}"
 
 
 def read_model(store: Store, files: Sequence[FileRef], config: ModelConfig) -> Model:

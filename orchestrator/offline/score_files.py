@@ -11,6 +11,7 @@ from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import cycles_of, newest_committed, read_record
 from orchestrator.journal.models import read_model, served_config
 from orchestrator.journal.record import CorruptError, CycleRecord
+from orchestrator.offline.unseen import UnseenValues
 from orchestrator.sources.files.decoder import Decoder
 from orchestrator.sources.files.files import find_files
 from orchestrator.sources.files.reading import Column, Reading
@@ -21,22 +22,27 @@ from trainer.model import Model
 from trainer.scoring import score
 
 
-def champion_of(store: Store, config: RunConfig, arm: str, cycle: int | None) -> tuple[int, Model]:
-    """An arm's champion after a cycle (None: the newest), and the number of that cycle."""
+def champion_of(
+    store: Store, config: RunConfig, arm: str, cycle: int | None
+) -> tuple[CycleRecord, Model]:
+    """An arm's champion after a cycle (None: the newest), and the record of that cycle."""
     record = _record(store, config, arm, cycle)
     if not record.model:
         raise InputError(f"{store.uri}: {arm} has no champion after cycle {record.cycle}")
     spec = resolve_spec(config.source, feature_spec(config.features))
-    return record.cycle, read_model(store, record.model, served_config(config, spec))
+    return record, read_model(store, record.model, served_config(config, spec))
 
 
-def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table]:
+def score_files(
+    model: Model, config: RunConfig, path: str, unseen: UnseenValues | None = None
+) -> Iterator[pa.Table]:
     """The predicted click probability of every row of these files, in order, a table per block.
 
     The files are read and mapped like those of the run. They need neither labels nor times. Rows
     are numbered from 1 in each file, without header and blank lines. A row that cannot be read gets
-    a null.
+    a null. `unseen` counts the values of those that can be read.
     """
+    count = None if unseen is None else unseen.add
     spec = replace(model.config.spec, timestamp=None)
     reading = _without_label(config.source.reading, spec)
     decoder = Decoder(reading, spec)
@@ -47,7 +53,7 @@ def score_files(model: Model, config: RunConfig, path: str) -> Iterator[pa.Table
             good = np.ones(len(rows.table), bool)
             good[list(rows.broken)] = False
             probabilities = np.full(len(good), np.nan)
-            probabilities[good] = score(model, rows.table.filter(pa.array(good)))
+            probabilities[good] = score(model, rows.table.filter(pa.array(good)), count)
             numbers = np.arange(first, first + len(good))
             first += len(good)
             yield pa.table({

@@ -6,6 +6,7 @@ from typing import Protocol
 from divergence.errors import InputError
 from orchestrator.config.schema import published_arm
 from orchestrator.journal.journal import cycles_of, read_record
+from orchestrator.journal.models import served_text
 from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.journal.run_folder import CONFIG, run_config
 from orchestrator.publish.place import Version, newest_first, version_numbers
@@ -26,6 +27,10 @@ class Origin(Protocol):
         """The versions above a number, newest first; a corrupt one gives its error instead."""
         ...
 
+    def described(self, version: Version) -> str:
+        """A version of this origin, in words."""
+        ...
+
 
 class PlaceOrigin:
     """The versions of a published place."""
@@ -36,6 +41,10 @@ class PlaceOrigin:
     def newer(self, number: int) -> Iterator[Version | CorruptError]:
         """The versions above a number, newest first."""
         return newest_first(self.store, number)
+
+    def described(self, version: Version) -> str:
+        """Its number and cycle."""
+        return f"version {version.number} (cycle {version.cycle})"
 
 
 class RunOrigin:
@@ -48,6 +57,7 @@ class RunOrigin:
         if arm is not None and arm not in names:
             raise InputError(f"--arm {arm}: must be one of {', '.join(names)}")
         self.store, self.arm = store, arm or published_arm(config)
+        self._config, self._chosen = config, arm
         self._tau, self._mapping = config.model.tau, mapping_of(config)
 
     def newer(self, number: int) -> Iterator[Version | CorruptError]:
@@ -61,6 +71,11 @@ class RunOrigin:
                     yield self._version(record)
             except (CorruptError, InputError) as error:
                 yield CorruptError(str(error))
+
+    def described(self, version: Version) -> str:
+        """The arm and the cycle, and the lines if it is their mean."""
+        record = read_record(self.store, self.arm, version.number)
+        return served_text(record, self._config, self._chosen)
 
     def _version(self, record: CycleRecord) -> Version:
         line = f"{record.config_hash[:16]}/{self.arm}"

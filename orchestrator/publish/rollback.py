@@ -27,7 +27,7 @@ def roll_back(place: Store, to: int | None = None) -> Version:
 
 
 def go_forward(place: Store) -> Version:
-    """Publish the newest champion again, and let the run publish."""
+    """Publish the newest version of a run again, and let the run publish."""
     newest = _newest(place)
     if not newest.held:
         raise InputError(f"{place.uri}: is not held: it serves the newest version, {newest.number}")

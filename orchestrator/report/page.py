@@ -21,6 +21,7 @@ from orchestrator.report.verdict import Finding, Verdict, over_runs
 
 SCRIPTS = ("scale.js", "marks.js", "chart.js", "table.js", "story.js")
 LIVE_SCRIPT = "live.js"
+FIGURES = " The folder figures/ beside this page holds them as SVG files."
 LIVE_STRIP = '<div id="live" role="status"></div>'
 OPENING, MAX_OPENING = "retained", 3
 """The chart that a report on the paper's design opens with, and its panels at most."""
@@ -49,12 +50,13 @@ def page(
     sections: Sequence[Section],
     paper_first: bool = True,
     live: bool = False,
+    figures: bool = True,
 ) -> str:
     """The complete document.
 
     `paper_first`: it opens on the paper's picture, and the claims come before the sections; else it
     opens on the decision. A `live` page asks the server it came from for a newer one, and shows the
-    state of the run.
+    state of the run. `figures`: the charts are beside it as files.
     """
     style = _asset("page.css")
     names = (*SCRIPTS, LIVE_SCRIPT) if live else SCRIPTS
@@ -74,6 +76,7 @@ def page(
         + (claims if paper_first else ""),
         main="\n".join(_section(number, one, first) for number, one in enumerate(sections, 1)),
         foot=("" if paper_first else claims) + frame.foot,
+        figures=FIGURES if figures else "",
         charts=_script_data(charts),
         stories=_script_data([STORY.dump_python(story) for story in stories]),
         style=style,

@@ -11,7 +11,7 @@ def story_page(story: Story) -> str:
     """The complete document."""
     section = story_section({"": story})
     assert section is not None
-    return page(title(story), Frame("", "", ""), [section], paper_first=False)
+    return page(title(story), Frame("", "", ""), [section], paper_first=False, figures=False)
 
 
 def write_story(story: Story, path: str | None = None) -> str:

@@ -202,8 +202,9 @@ def override(document: Document, assignment: str) -> Document:
         raise InputError(f"{place}: must have the form path.to.key=value")
     path = tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in steps)
     value = parse(text, place).data
-    inside = {p: at for p, at in document.places.items() if p[: len(path)] != path}
-    return Document(_put(document.data, path, value, place), {**inside, path: place})
+    others = {p: at for p, at in document.places.items() if p[: len(path)] != path}
+    made = {path[:n]: place for n in range(1, len(path) + 1) if path[:n] not in others}
+    return Document(_put(document.data, path, value, place), {**others, **made})
 
 
 def shown_assignment(assignment: str) -> str:

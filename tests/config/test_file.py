@@ -62,6 +62,11 @@ def test_a_full_config_reads_as_meant() -> None:
     )
 
 
+def test_a_section_that_set_has_made_is_blamed_on_it() -> None:
+    with pytest.raises(InputError, match=r"^--set serch\.instances=4: serch: unknown key"):
+        config(MINIMAL, "serch.instances=4")
+
+
 @pytest.mark.parametrize("text", [MINIMAL, FULL])
 def test_the_printed_config_reads_back_to_the_same(text: str) -> None:
     once = config(text)

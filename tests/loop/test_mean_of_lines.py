@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from orchestrator.config.schema import PublishConfig, RunConfig
-from orchestrator.journal.record import CycleRecord, LinesRecord
+from orchestrator.journal.models import served_text
+from orchestrator.journal.record import CycleRecord, LinesRecord, members_of
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop import lines_arm
 from orchestrator.loop.run import run
@@ -216,8 +217,12 @@ def test_means_are_published_scored_and_rolled_back(tmp_path: Path) -> None:
         assert whole.publish(committed[0]) is not None
 
     run(config, store, prepare(store, config), [publish], LocalLinePool)
-    cycle, model = champion_of(store, config, "production", None)
-    assert cycle == 7
+    record, model = champion_of(store, config, "production", None)
+    assert record.cycle == 7
+    members = ", ".join(map(str, members_of(record)))
+    assert members.count(",") == 2
+    said = f"the mean of lines {members} of production after cycle 7"
+    assert served_text(record, config, "production") == said
     assert model.config.overlap == 3 * config.model.overlap
     for name in ("place", "whole", "run"):
         follower = Follower(open_origin(str(tmp_path / name)))

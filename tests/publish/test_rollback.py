@@ -33,6 +33,8 @@ def test_back_and_forward_again(run: SmallRun, tmp_path: Path) -> None:
 
     text, now = rolled()
     assert "now serves version 2 (cycle 1) as version 4; to go forward again: holdfast" in text
+    newer = "a newer champion is published by the run's next cycle, or: holdfast publish RUN "
+    assert text.endswith(f"\nafter that, {newer}{place.uri}\n")
     assert now == bits[2]
     assert rolled()[1] == bits[1]  # one more
     with pytest.raises(InputError, match="held at version 1 since a rollback; to go on: holdfast"):
@@ -41,6 +43,7 @@ def test_back_and_forward_again(run: SmallRun, tmp_path: Path) -> None:
     assert rolled("--to", "1")[1] == bits[1]
     text, now = rolled("--forward")
     assert "now serves version 3 (cycle 2) as version 8\n" in text
+    assert text.endswith(f"\n{newer}{place.uri}\n")
     assert now == bits[3]
     assert publisher.publish(run.play()) is not None  # the run goes on
     found = follower.advance().version

@@ -8,6 +8,7 @@ from orchestrator.offline.story import Story
 from orchestrator.report.aborts import Abort, AbortId, best_stories
 from orchestrator.report.page import Frame, page
 from orchestrator.report.sections.story import story_section
+from orchestrator.report.story_page import story_page
 from orchestrator.report.verdict import Verdict
 from support.stories import made_up_story
 
@@ -51,3 +52,11 @@ def test_stories_of_several_runs_are_told_apart() -> None:
     assert text.count('<figure id="story-') == 2
     assert "The graph shows 4 of the 6 vectors that grew" in text
     assert "instance 8: how growth spread" in text
+
+
+def test_a_story_alone_has_no_figures_beside_it() -> None:
+    alone = story_page(STORY)
+    assert "The charts need JavaScript.</p>" in alone
+    section = story_section({"": STORY})
+    assert section is not None
+    assert "The folder figures/ beside this page" in page("A report", Frame("", "", ""), [section])

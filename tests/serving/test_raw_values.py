@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.cli import holdfast
 from orchestrator.config.schema import PublishConfig
 from orchestrator.export.catalogue import catalogue_vectors
 from orchestrator.journal.journal import read_record
+from orchestrator.journal.models import served_text
 from orchestrator.journal.run_folder import prepare
 from orchestrator.loop.run import run
 from orchestrator.offline.score_files import champion_of, score_files
@@ -223,3 +226,49 @@ def test_long_values_are_not_remembered() -> None:
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 1_000_000
+
+
+def test_score_and_export_name_the_arm_and_cycle(served: Served, tmp_path: Path) -> None:
+    def said(*arguments: str) -> str:
+        done = CliRunner().invoke(holdfast, list(arguments))
+        assert done.exit_code == 0, done.output
+        return done.stderr + done.stdout
+
+    out = str(tmp_path / "pctr.csv")
+    text = said("score", served.store.uri, str(served.path), "--out", out)
+    assert "scored 40 rows with the champion of a after cycle 0\n" in text
+    export = ("--as", "parquet", "--out", str(tmp_path / "out"))
+    assert "exported the champion of a after cycle 0 to " in said(
+        "export", served.store.uri, *export
+    )
+    assert "exported version 1 (cycle 0) to " in said("export", served.place.uri, *export)
+
+
+def test_an_arm_that_was_not_chosen_is_named_with_the_others(served: Served) -> None:
+    two = config(TEXT.replace("rule: l2}]", "rule: l2}, {name: b, rule: none}]"))
+    record = read_record(served.store, "a", 0)
+    assert served_text(record, two, None).endswith("of a after cycle 0 (other arms: b; --arm)")
+    assert served_text(record, two, "a").endswith("of a after cycle 0")
+
+
+def test_score_counts_the_values_that_the_model_does_not_know(
+    served: Served, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.csv"
+    rows = ["37,94043,Action|Western,adX,NA", "37,94043,Comedy,adX,NA", "37,94043,Western,ad3,NA"]
+    path.write_text("\n".join(["user_age,zip,genres,ad,price", *rows, ""]))
+    out = str(tmp_path / "pctr.csv")
+
+    def said() -> list[str]:
+        done = CliRunner().invoke(holdfast, ["score", served.store.uri, str(path), "--out", out])
+        assert done.exit_code == 0, done.output
+        return done.stderr.splitlines()[1:]
+
+    assert said() == [
+        "genres: 2 of 4 values are not known to the model (such as 'Western')",
+        "ad: 2 of 3 values are not known to the model (such as 'adX')",
+    ]
+    path.write_text("user_age,zip,genres,ad,price\n37,94043,Action,adX,NA\n37,94043,Drama,,NA\n")
+    assert said() == ["ad: none of the 2 values is known to the model (such as 'adX')"]
+    path.write_text("user_age,zip,genres,ad,price\n37,94043,Action,ad1,NA\n")
+    assert said() == []

@@ -105,7 +105,9 @@ def test_the_command_prints_tables(config: Path) -> None:
     assert lines[1] == "  set aside: 1 of wrong number of fields"
     assert any("20 (35%, 50.0%), 21 (32%, 53.8%)" in line for line in lines)
     few = CliRunner().invoke(command.command, [str(config), "--cycles", "2"])
-    assert few.output.startswith("10 events in 2 cycles, CTR 50.00%")
+    assert few.output.startswith(
+        "10 events in the first 2 cycles (--cycles N for more), CTR 50.00%"
+    )
     assert sorted(p.name for p in config.parent.iterdir()) == ["config.yaml", "events.csv"]
 
 

@@ -100,6 +100,24 @@ def test_a_click_rule_that_nearly_matches_stops_the_run(tmp_path: Path, wanted: 
         first_cycle(path, click=f"clicked == {wanted}")
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (YES_NO, r"'no', 'yes', not numbers \(did you mean clicked == yes\?\)$"),
+        (["shown", "hit"] * 15, "'hit', 'shown', not numbers$"),
+        (["no", "1", "no"] * 10, "1, 'no', not numbers$"),
+    ],
+)
+def test_a_click_rule_that_compares_texts_with_a_number(
+    tmp_path: Path, values: list[str], told: str
+) -> None:
+    path = relabelled(tmp_path / "e.csv", values)
+    with pytest.raises(
+        InputError, match=rf"e\.csv: source.click 'clicked == 1': clicked holds {told}"
+    ):
+        first_cycle(path, click="clicked == 1")
+
+
 def test_a_click_rule_that_divides_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

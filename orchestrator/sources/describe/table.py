@@ -28,11 +28,12 @@ def as_tables(described: Description) -> Group:
 def headline(described: Description) -> str:
     """The stream in one line."""
     aside, cycles = sum(described.set_aside.values()), len(described.cycles)
-    return (
-        f"{described.events:,} events in {cycles} cycle{'s' * (cycles != 1)}"
-        f"{' (the complete stream)' if described.ended else ''}, CTR {_ctr(described)}, "
-        f"{aside:,} rows set aside"
-    )
+    counted = f"{cycles} cycle{'s' * (cycles != 1)}"
+    if described.ended:
+        what = f"{counted} (the complete stream)"
+    else:
+        what = f"the first {counted} (--cycles N for more)"
+    return f"{described.events:,} events in {what}, CTR {_ctr(described)}, {aside:,} rows set aside"
 
 
 def description_json(described: Description) -> dict[str, Any]:

@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 
 from divergence.errors import InputError, one_line
 from orchestrator.sources.files.files import File, file_system, is_local, options_for
+from orchestrator.sources.files.mapping.columns import rule_column
 from orchestrator.sources.files.mapping.features import Mapped, check_rules
-from orchestrator.sources.files.mapping.label_hints import meant, no_clicks, wrong_label
+from orchestrator.sources.files.mapping.label_hints import (
+    meant,
+    no_clicks,
+    no_numbers,
+    wrong_label,
+)
 from orchestrator.sources.files.mapping.times import UTC
 from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block
@@ -164,13 +170,15 @@ class Chunks:
 
     def _check_label(self, parts: Sequence[Part], broken: Sequence[BrokenRow]) -> None:
         """Raise if the label's column is to blame for most broken rows."""
-        label = self._spec.label
-        faults = (f"{label} is not a number", f"{label} is not 0 or 1")
+        click, label = self._decoder.reading.click, self._spec.label
+        compared = label if click is None else rule_column(click)
+        faults = (f"{compared} is not a number", f"{label} is not 0 or 1")
         blamed = [row.part for row in broken if row.reason in faults]
-        if self._decoder.reading.click is None and len(blamed) > len(broken) / 2:
+        if len(blamed) > len(broken) / 2:
             part = parts[blamed[0]]
             name, values = self._decoder.label_values(part.file, part.block)
-            raise InputError(f"{part.file.name}: {wrong_label(name, values)}")
+            text = wrong_label(name, values) if click is None else no_numbers(click, values)
+            raise InputError(f"{part.file.name}: {text}")
 
     def _entries(
         self, cycle: int, parts: Sequence[Part], broken: Iterable[BrokenRow]

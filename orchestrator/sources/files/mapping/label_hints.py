@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from orchestrator.sources.files.mapping.columns import rule_column
 from orchestrator.sources.files.reading import CLICK_RULE, as_number
 
 SHOWN = 5
@@ -28,6 +29,14 @@ def frequent(column: pa.Array) -> list[str]:
 def wrong_label(name: str, values: Sequence[str]) -> str:
     """The error for a label that is not 0 and 1, and what to write."""
     return f"label {name} holds {shown(values)}: write source.click: {_rule_for(name, values)}"
+
+
+def no_numbers(click: str, values: Sequence[str]) -> str:
+    """What is wrong with a click rule that compares texts with a number."""
+    name = rule_column(click)
+    positive = _positive([value for value in values if as_number(value) is None])
+    hint = f" (did you mean {name} == {positive[0]}?)" if positive else ""
+    return f"source.click {click!r}: {name} holds {shown(values)}, not numbers{hint}"
 
 
 def no_clicks(click: str, values: Sequence[str], *, all_clicks: bool) -> str:
@@ -70,6 +79,10 @@ def _rule_for(name: str, values: Sequence[str]) -> str:
     if values and None not in numbers:
         high = sorted(numbers)[len(numbers) * 3 // 4 if len(numbers) > 2 else -1]
         return f"{name} >= {high:g}"
+    return f"{name} == {[*_positive(values), *values, 'VALUE'][0]}"
+
+
+def _positive(values: Sequence[str]) -> list[str]:
+    """Those that usually mean a click."""
     folded = {value.strip().casefold(): value for value in reversed(values)}
-    found = [folded[word] for word in POSITIVE if word in folded]
-    return f"{name} == {(found or [*values, 'VALUE'])[0]}"
+    return [folded[word] for word in POSITIVE if word in folded]
