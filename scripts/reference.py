@@ -34,6 +34,10 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("search.sampler.spread", schema.Spread),
     ("search.sampler, kind: grid", schema.GridSampler),
     ("search.sampler, kind: random", schema.RandomSampler),
+    ("search.select, kind: champion", schema.ChampionSelect),
+    ("search.select, kind: lineages", schema.LineagesSelect),
+    ("search.select.start", schema.FirstSetting),
+    ("search.select.within", schema.StepSpread),
     ("sustain", schema.Sustain),
     ("arms: each entry", schema.ArmConfig),
     ("arms: start_from another arm", schema.StartFrom),
@@ -115,7 +119,7 @@ RULE_PARAMETERS = {
     "relative": "The largest step, as a share of the entry.",
     "absolute": "The largest step of an entry near zero.",
     "rate": "The share of a vector that each step takes away.",
-    "limit": "The largest norm of a gradient.",
+    "limit": "The largest norm: of a gradient with gradient_clip, of a vector with max_norm.",
     "factor": "By what mu is multiplied where the bound is exceeded, and divided elsewhere.",
 }
 
@@ -264,7 +268,8 @@ def _value(value: Any) -> str:
         return f"`{str(value).lower()}`"
     if isinstance(value, BaseModel):
         dumped = value.model_dump(mode="json", exclude_none=True)
-        return f"`{_yaml(dumped)}`" if len(_yaml(dumped)) <= 60 else "the defaults below"
+        is_own = len(_yaml(dumped)) <= 60 or value != type(value)()  # not those of its section
+        return f"`{_yaml(dumped)}`" if is_own else "the defaults below"
     if isinstance(value, tuple | list | dict) and not value:
         return "empty"
     return f"`{value}`"

@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # slow to load
 
 ASSUMED_EVENTS = 20_000
 """Events of a cycle where neither the source nor the user says how many."""
+DRIVER_S = 0.05
+"""About what a cycle of so many events takes beyond its training, on one machine."""
+WEEK_H = 7 * 24
 
 
 @click.command("config", epilog="Example: holdfast config run.yaml --cores 16 --price 0.04")
@@ -37,8 +40,8 @@ def command(
     """Check CONFIG, print it as YAML with all defaults, and say how long a cycle takes.
 
     The time goes to standard error. It comes from a measurement of about a second on this machine,
-    with the rule of the first arm. It assumes that cores are as fast as this one and free, and that
-    every instance trains to the end: aborted ones take less.
+    with the rule of the first arm, and is that of training alone. It assumes that cores are as fast
+    as this one and free, and that every instance trains to the end: aborted ones take less.
     """
     config = load_config(config_path, assignments)
     click.echo(config_text(config), nl=False)
@@ -54,20 +57,50 @@ def command(
 
 
 def time_line(found: "CycleTime", note: str, price: float | None) -> str:
-    """The time of a cycle in one line, and its cost where there is a price."""
+    """The time of a cycle in one line, cores without work, and the cost where there is a price."""
     arms = f" × {found.arms} arms" if found.arms > 1 else ""
-    cost = ""
-    if price is not None:
-        cycles = 1000 * found.core_hours * price
-        cost = f"; at {price:g} per core hour, 1,000 cycles cost {cycles:,.2g}"
+    cost = "" if price is None else f"; {_cost(found, price)}"
     return (
-        f"{found.instances} instances{arms} × {found.events:,} events{note} on {found.cores} "
-        f"core{'s' * (found.cores > 1)}: about {_duration(found.seconds)} a cycle{cost}; measured "
-        f"{found.event_s * 1e6:.2g} µs per event and instance on this machine"
+        f"{found.instances} instances{arms} × {found.events:,} events{note} on "
+        f"{_cores(found.cores)}: {_duration(found.seconds)} a cycle (training only), plus the "
+        f"driver's own time (some {DRIVER_S:g} s for {ASSUMED_EVENTS:,} events){_idle(found)}{cost}"
+        f"; measured {found.event_s * 1e6:.2g} µs per event and instance on this machine"
     )
 
 
+def _idle(found: "CycleTime") -> str:
+    """A warning where there are more cores than instances."""
+    trained = found.instances * found.arms
+    if trained >= found.cores:
+        return ""
+    idle = found.cores - trained
+    what = "search.instances" + (" × arms" if found.arms > 1 else "")
+    have = "have" if idle > 1 else "has"
+    return f"; {_cores(idle)} {have} nothing to do: {what} is {trained}"
+
+
+def _cost(found: "CycleTime", price: float) -> str:
+    """Of training alone, and of cores that are paid while they wait for the next chunk, too."""
+    hour, training = found.cores * price, 1000 * found.core_hours * price
+    stay, paid = ("stay", "cost") if found.cores > 1 else ("stays", "costs")
+    return (
+        f"at {price:g} per core hour, {_cores(found.cores)} that {stay} up {paid} {_amount(hour)} "
+        f"an hour, {_amount(hour * WEEK_H)} a week; training alone costs {_amount(training)} per "
+        "1,000 cycles"
+    )
+
+
+def _cores(count: int) -> str:
+    return f"{count} core{'s' * (count > 1)}"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 def _duration(seconds: float) -> str:
+    if seconds < 0.05:
+        return "less than 0.1 s"
     if seconds < 120:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+        return f"about {round(seconds, 1):g} s" if seconds < 10 else f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 7200 else f"about {seconds / 3600:.1f} h"

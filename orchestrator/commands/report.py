@@ -54,6 +54,9 @@ def command(
     from orchestrator.storage.output import Output
 
     loaded = load_runs(runs)
+    if not any(run.cycles for run in loaded.runs):
+        faults = (fault for run in loaded.runs for fault in run.faults)
+        raise InputError("\n".join((*faults, *loaded.refused)))
     output = Output(out or (runs[0] if len(set(runs)) == 1 else "report"))
     if aborts or requested:
         from orchestrator.report.retrain import retrain_aborts  # loads the kernels

@@ -215,10 +215,15 @@ class SearchConfig(Strict):
         Sampler,
         one_of({"grid": GridSampler, "random": RandomSampler, "adaptive": AdaptiveSampler}, "kind"),
     ] = AdaptiveSampler()
+    """How settings are drawn: adaptive, around the last champion's; random, from the full ranges;
+    or grid, all points of a grid in turn. With select: lineages it must not be given."""
     ranges: Ranges = Ranges()
     select: Annotated[
         Select, one_of({"champion": ChampionSelect, "lineages": LineagesSelect}, "kind")
     ] = ChampionSelect()
+    """champion: all instances start from one model, and the best on the chunk wins, as in the
+    paper; lineages: each instance is a line with its own setting and model, and what lines would
+    have served ranks them."""
 
 
 class StartFrom(Strict):

@@ -211,11 +211,10 @@ def _decision(study: Study, run: Run) -> Decision | None:
 
 def _more_cycles(pair: Pair, evidence: Evidence) -> int:
     """Cycles that are still to run, with those that will belong to a longer acclimation."""
-    totals = [
-        count + min(DAY, count / 3) * (pair.acclimation > 0)
-        for count in (evidence.lift.count, served_cycles_needed(evidence))
-    ]
-    return max(1, math.ceil(totals[1] - totals[0]))
+    shared, needed = len(pair.ours), served_cycles_needed(evidence)
+    uncounted = shared - pair.acclimation - evidence.lift.count
+    total = needed + min(DAY, needed / 3) * pair.forked + uncounted
+    return max(1, math.ceil(total - shared))
 
 
 def _measures(study: Study, run: Run, pair: Pair) -> tuple[Measure, ...]:

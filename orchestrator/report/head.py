@@ -73,7 +73,8 @@ def run_line(run: Run) -> str:
     source = run.config.source
     kind = " ".join(str(getattr(source, key)) for key in ("kind", "preset") if hasattr(source, key))
     # A run may have been resumed with more cycles than the config in its folder says.
-    planned = f" of {run.config.cycles}" if (run.config.cycles or 0) >= run.cycles else ""
+    cycles = run.config.cycles
+    planned = f" of {cycles}" if cycles is not None and cycles >= run.cycles else ""
     lengths = {len(records) for records in run.records.values()}
     uneven = f" (arms have {min(lengths)} to {max(lengths)})" if len(lengths) > 1 else ""
     arms = f"{len(run.records)} arm{'s' * (len(run.records) != 1)}"

@@ -35,6 +35,8 @@ class Pair:
     ours: pd.DataFrame
     theirs: pd.DataFrame
     acclimation: int
+    forked: bool = False
+    """Whether both started from one model: with more cycles the acclimation will be longer."""
 
     def lift(self) -> pd.Series:
         """How much lower the served log-loss is than the baseline's, in percent of the latter.
@@ -164,7 +166,9 @@ class Study:
         forked = start is not None and (from_baseline or start == other)
         # One day, as in the paper, or a quarter of the shared cycles if that is less.
         acclimation = min(DAY, len(shared) // 4) if forked else 0
-        return Pair(run.name, arm, baseline, ours.loc[shared], theirs.loc[shared], acclimation)
+        return Pair(
+            run.name, arm, baseline, ours.loc[shared], theirs.loc[shared], acclimation, forked
+        )
 
     def is_paper_comparison(self, run_name: str) -> bool:
         """Whether the compared arms are dual ascent and something else, as in the paper."""

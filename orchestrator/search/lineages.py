@@ -225,7 +225,7 @@ def _champion(
         return best, "the first: line 0 was lost, this one has the lowest log-loss"
     if champion not in ranked:
         best = next((i for i in ranked if i in in_chunk), ranked[0])
-        return best, f"line {champion} was lost, this one has the lowest served log-loss"
+        return best, f"line {champion} was lost, this one has the lowest discounted served log-loss"
     proven = [
         i for i in ranked if len(lines[i].excess) >= MIN_CHUNKS and (i in in_chunk or i == champion)
     ]
@@ -233,7 +233,7 @@ def _champion(
         return champion, "there are too few chunks to compare lines"
     best = proven[0]
     if best == champion:
-        return champion, "it has the lowest served log-loss"
+        return champion, "it has the lowest discounted served log-loss"
     gain, error, chunks = paired_gain(lines[champion], lines[best])
     found = _text(gain, error, chunks)
     if _is_better(lines[best], lines[champion], ERRORS):

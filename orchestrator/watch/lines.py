@@ -6,7 +6,8 @@ from orchestrator.journal.record import CycleRecord, LinesRecord, members_of
 from orchestrator.search.lineages import LineState, paired_gain
 from trainer.setting import PARAMETERS, Setting
 
-HEADINGS = ("line", "setting", "behind the champion", "origin")
+HEADINGS = ("line", "setting", "over a constant CTR, discounted", "behind the champion", "origin")
+"""The third is what lines are ranked by: a mean of log-losses in which old chunks count less."""
 
 
 def setting_text(setting: Setting) -> str:
@@ -86,6 +87,7 @@ def table_of(lines: LinesRecord) -> list[tuple[str, ...]]:
         (
             str(i),
             setting_text(line.setting),
+            "-" if line.score is None else f"{line.score:+.6f}",
             _behind(states, champion, i)
             + (", in the served mean" if i in lines.state.members else ""),
             "the start" if line.parent is None else f"line {line.parent} after cycle {line.born}",

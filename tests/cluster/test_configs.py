@@ -141,4 +141,8 @@ def test_the_dashboard_is_whole() -> None:
 def test_the_example_run_for_clusters_is_a_config() -> None:
     config = load_config(str(CLUSTER / "run.yaml"))
     assert isinstance(config.actors, int)
-    assert config.deadline_s is not None
+    assert config.search.instances % config.actors == 0  # no core waits for the last round
+    recommended = load_config(str(CONFIGS / "production.yaml"))
+    for name in ("features", "serve", "arms", "model", "deadline_s", "retention"):
+        assert getattr(config, name) == getattr(recommended, name)
+    assert config.search.select == recommended.search.select

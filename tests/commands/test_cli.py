@@ -9,9 +9,11 @@ import pytest
 
 from orchestrator import cli
 from orchestrator.commands import COMMANDS
+from orchestrator.commands.config import time_line
 from orchestrator.config.file import config_text, read_config
 from orchestrator.journal.journal import commit, record_path
 from orchestrator.journal.run_folder import prepare
+from orchestrator.offline.cycle_time import CycleTime
 from orchestrator.storage.local_store import LocalStore
 from support.configs import MINIMAL, SMALL, config, small
 from support.records import record
@@ -57,16 +59,39 @@ def test_config_prints_the_resolved_config(holdfast: Holdfast, run_yaml: Path) -
     assert read_config(ran.out, "out") == config(SMALL, "seed=7")
     assert ran.out == config_text(config(SMALL, "seed=7"))
     assert ran.err.count("\n") == 1
-    assert "a cycle; measured " in ran.err
+    assert " a cycle (training only), plus the driver's own time (" in ran.err
     assert holdfast("config", str(run_yaml), "--no-time").err == ""
 
 
 def test_config_says_how_long_a_cycle_takes(holdfast: Holdfast, run_yaml: Path) -> None:
     sizes = ("--set", "search.instances=40", "--events", "50000", "--cores", "16")
     [line] = holdfast("config", str(run_yaml), *sizes, "--price", "0.04").err.splitlines()
-    assert line.startswith("holdfast: 40 instances × 2 arms × 50,000 events on 16 cores: about ")
-    assert "a cycle; at 0.04 per core hour, 1,000 cycles cost " in line
+    assert line.startswith("holdfast: 40 instances × 2 arms × 50,000 events on 16 cores: ")
+    assert " a cycle (training only), plus the driver's own time (some 0.05 s for 20,000 " in line
+    assert "; at 0.04 per core hour, 16 cores that stay up cost 0.64 an hour, 108 a week; " in line
+    assert "nothing to do" not in line
     assert line.endswith("µs per event and instance on this machine")
+
+
+@pytest.mark.parametrize(
+    ("arms", "cores", "warning"),
+    [
+        (1, 80, "; 64 cores have nothing to do: search.instances is 16;"),
+        (2, 33, "; 1 core has nothing to do: search.instances × arms is 32;"),
+        (2, 32, ""),
+    ],
+)
+def test_cores_without_work_are_named(arms: int, cores: int, warning: str) -> None:
+    line = time_line(CycleTime(16, arms, 20_000, cores, 1e-5), "", None)
+    assert warning in line
+    assert ("nothing to do" in line) == bool(warning)
+    assert ": about 0.2 s a cycle (training only)" in line
+
+
+def test_cores_are_paid_while_they_wait() -> None:
+    line = time_line(CycleTime(80, 1, 20_000, 80, 1e-6), "", 0.04)
+    assert ": less than 0.1 s a cycle" in line
+    assert "80 cores that stay up cost 3.2 an hour, 538 a week; training alone costs 0.02 " in line
 
 
 def test_config_assumes_a_number_of_events_where_the_source_has_none(
@@ -77,7 +102,7 @@ def test_config_assumes_a_number_of_events_where_the_source_has_none(
         "features: {user: [a, b, c], ad: [d, e]}\narms: [{name: a, rule: l2}]\nactors: 3\n"
     )
     ran = holdfast("config", str(run_yaml))
-    assert "16 instances × 20,000 events (assumed: --events N) on 3 cores: about " in ran.err
+    assert "16 instances × 20,000 events (assumed: --events N) on 3 cores: " in ran.err
 
 
 def test_a_users_mistakes_are_a_line_each_and_code_2(holdfast: Holdfast, run_yaml: Path) -> None:

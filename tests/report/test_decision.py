@@ -105,6 +105,15 @@ def test_any_arm_can_be_the_challenger_and_the_others_are_named() -> None:
     assert (swapped.baseline, swapped.challenger) == ("entropic", "production")
 
 
+@pytest.mark.parametrize("start", ["", ", start_from: {arm: production, cycle: 8}"])
+def test_fewer_cycles_never_ask_for_fewer_more(start: str) -> None:
+    arms = ARMS.replace("rule: entropic}", f"rule: entropic{start}}}")
+    first = 9 if start else 2
+    more = [decided(arms, cycles=cycles).more_cycles or 0 for cycles in range(first, first + 10)]
+    assert more == sorted(more, reverse=True)
+    assert more[0] > more[-1] > 0
+
+
 def test_too_early_says_how_long_to_wait() -> None:
     open_ = decided(ARMS, cycles=30)
     assert open_.advice is Advice.EARLY

@@ -134,12 +134,22 @@ def test_a_damaged_record_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     assert "corrupt" in (tmp_path / "report.html").read_text()
 
 
-def test_a_run_without_cycles_shows_what_there_is(tmp_path: Path) -> None:
+def test_a_run_without_cycles_is_a_line_and_no_page(tmp_path: Path) -> None:
     write_run(open_store(str(tmp_path)), simulated(), [])
     done = report(str(tmp_path))
+    assert isinstance(done.exception, InputError)
+    assert str(done.exception) == f"{tmp_path}: no cycle is committed yet"
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_run_without_cycles_or_their_number_is_shown_beside_others(
+    day: Path, tmp_path: Path
+) -> None:
+    write_run(open_store(str(tmp_path / "empty")), simulated(), [])
+    done = report(str(day), str(tmp_path / "empty"), "--out", str(tmp_path / "out"))
     assert done.exit_code == 0
     assert "no cycle is committed yet" in done.output
-    assert "heuristic bound" in (tmp_path / "report.html").read_text()
+    assert "of None" not in done.output + (tmp_path / "out/report.html").read_text()
 
 
 def test_a_folder_that_is_no_run_is_refused_after_the_others_are_shown(

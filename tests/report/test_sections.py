@@ -115,6 +115,12 @@ def test_a_map_stands_beside_runs_that_search(day_run: Run) -> None:
     assert [finding.run for finding in section("retained", *both.runs).findings] == ["day"]
 
 
+def test_settings_that_win_have_no_verdict_before_there_are_enough_cycles() -> None:
+    assert verdict("settings", made_up(cycles=11)) is Verdict.OPEN
+    assert "a verdict takes 12" in section("settings", made_up(cycles=4)).findings[0].text
+    assert verdict("settings", made_up(cycles=40)) is not Verdict.OPEN
+
+
 def test_the_opposite_is_found_where_it_is_so() -> None:
     run = made_up(loss={"production": 0.004, "entropic": 0.2}, lift={"entropic": -1.0})
     assert verdict("retained", run) is Verdict.DISAGREES

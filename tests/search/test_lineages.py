@@ -109,7 +109,10 @@ def test_a_challenger_takes_over_only_when_its_gain_is_real() -> None:
     assert stays.why.startswith("line 1 is not better with certainty")
     young = play(lines(-0.10, -0.11, chunks=1), [0.40, 0.39])
     assert young.state.champion == 0
-    assert play(lines(-0.12, -0.11), [0.38, 0.39]).why == "it has the lowest served log-loss"
+    assert (
+        play(lines(-0.12, -0.11), [0.38, 0.39]).why
+        == "it has the lowest discounted served log-loss"
+    )
 
 
 def test_pairs_are_of_the_same_chunks() -> None:
@@ -184,7 +187,7 @@ def test_a_line_that_is_lost_is_replaced_at_once() -> None:
     lost = {0: Status.DIVERGED, 2: Status.FAILED, 3: Status.LATE}
     found = play(lines(-0.3, -0.2, -0.1, 0.0), [0.2, 0.3, 0.4, 0.5], lost)
     assert found.state.champion == 1
-    assert found.why == "line 0 was lost, this one has the lowest served log-loss"
+    assert found.why == "line 0 was lost, this one has the lowest discounted served log-loss"
     assert {r.line: r.reason for r in found.replaced} == {0: "it diverged", 2: "it failed"}
     assert {r.parent for r in found.replaced} <= {1, 3}
 

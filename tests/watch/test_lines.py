@@ -50,9 +50,9 @@ def with_mean(one: CycleRecord, members: tuple[int, ...]) -> CycleRecord:
 
 
 STORY = (
-    lines(3, 0, "it has the lowest served log-loss", ()),
+    lines(3, 0, "it has the lowest discounted served log-loss", ()),
     lines(4, 1, GAINED, ()),
-    lines(5, 1, "it has the lowest served log-loss", (COPIED,)),
+    lines(5, 1, "it has the lowest discounted served log-loss", (COPIED,)),
 )
 NEWS = (
     f"a: line 1 is the champion now: {GAINED}",
@@ -94,14 +94,16 @@ def test_an_arm_is_summed_up_from_its_records() -> None:
     assert summary_of([record()]) is None
     rows = table_of(STORY[1].lineages)  # type: ignore[arg-type]
     assert [row[0] for row in rows] == ["1", "2", "0"]
-    assert rows[0][2:] == ("the champion", "the start")
-    assert rows[2][2] == "0.110000 ± 0.010000 a chunk (2)"
+    assert rows[0][3:] == ("the champion", "the start")
+    scores = [float(row[2]) for row in rows[1:]]
+    assert scores == sorted(scores)  # the champion first, then by the column that is shown
+    assert rows[2][3] == "0.110000 ± 0.010000 a chunk (2)"
 
 
 def test_an_arm_is_summed_up_without_the_record_in_which_its_champion_changed() -> None:
     text = summary_of([STORY[0], STORY[2]])
     assert text is not None
-    assert "line 1 of 3, since cycle 5 (it has the lowest served log-loss), with" in text
+    assert "line 1 of 3, since cycle 5 (it has the lowest discounted served log-loss), with" in text
 
 
 def test_lines_that_were_lost_are_counted_apart() -> None:
@@ -117,7 +119,7 @@ def test_the_members_of_a_served_mean_are_shown() -> None:
     assert text is not None
     assert "lam=0.001; the mean of lines 2, 1 is served; lines replaced: " in text
     assert last.lineages is not None
-    behind = {row[0]: row[2] for row in table_of(last.lineages)}
+    behind = {row[0]: row[3] for row in table_of(last.lineages)}
     assert behind["1"] == "the champion, in the served mean"
     assert [n for n in "012" if behind[n].endswith(", in the served mean")] == ["1", "2"]
     frame = lines_frame([Run("r", "r", small(), {"entropic": (STORY[1], last)}, ())])

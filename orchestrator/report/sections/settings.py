@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.charts.chart import Axis, Cells, Chart, Dots, Line, Panel, numbers, span_of
+from orchestrator.report.interval import MIN_CYCLES
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import curve, cycle_panel, robust_axis, smoothing_text
@@ -35,8 +36,9 @@ def settings(study: Study) -> Section:
 def _finding(study: Study, run: Run) -> Finding:
     arm = study.baseline_of(run)
     eta0 = study.of(run, arm)["eta0"].dropna()
-    if len(eta0) < 2:
-        return Finding(f"{arm} has fewer than two champions.", Verdict.OPEN, run.name)
+    if len(eta0) < MIN_CYCLES:
+        few = f"{arm} has champions of {len(eta0)} cycles; a verdict takes {MIN_CYCLES}."
+        return Finding(few, Verdict.OPEN, run.name)
     low, high = eta0.quantile((0.1, 0.9))
     jumps = np.abs(np.diff(np.log(eta0))) > np.log(STEADY)
     text = (

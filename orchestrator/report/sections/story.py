@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from orchestrator.charts.chart import Axis, Chart, Level, Line, Panel, numbers, span_of
 from orchestrator.offline.story import Story
 from orchestrator.offline.story_view import definitions, sentences, title
-from orchestrator.report.interval import mean_interval
+from orchestrator.report.interval import MIN_CYCLES, mean_interval
 from orchestrator.report.section import Section
 from orchestrator.report.verdict import Finding, above
 
@@ -37,7 +37,8 @@ def story_section(stories: Mapping[str, Story]) -> Section | None:
         note=f"{definitions(first)} An event with a growth is compared with up to 100 events "
         "before it, since the first growth, that have none. Growth is contagious if vectors that "
         "had grown before take part in it more often than in those, by more than the 95% "
-        "interval; it is open with fewer than 12 such events. The instance was trained again, "
+        f"interval. It is open where the interval contains zero, and with fewer than {MIN_CYCLES} "
+        "such events, which have no interval. The instance was trained again, "
         "with identical bits. Its twin has the same start, events, eta0, alpha and beta. The "
         "twin's rule is entropic (holdfast if the instance's own is entropic), with the constants "
         "of this run's arm or the defaults. The report shows, of each run, the retrained instance "
