@@ -104,7 +104,7 @@ class SimulatorConfig(SourceConfig):
 
     kind: Literal["simulator"] = "simulator"
     preset: Literal["calm", "normal", "stormy"] = "normal"
-    """How fast the market changes; the docstring of this module gives the reasons."""
+    """How fast the market changes: how long campaigns last, how often tastes shift."""
     signal: Literal["faint", "taobao", "avazu", "criteo"] | None = Field(
         default="criteo", exclude=True
     )
