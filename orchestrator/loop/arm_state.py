@@ -85,6 +85,8 @@ class ArmState:
         """Held while the model changes, or is read by another thread for a draft."""
         self._draft: NextDraft | None = None
         self._promoted: Promotion | None = None
+        self._can_draft = True
+        """Whether trainers can read a winner's rows: a draft needs that."""
 
     @property
     def name(self) -> str:
@@ -138,7 +140,7 @@ class ArmState:
         late, and a complete gather takes no longer.
         """
         with self._changing:
-            if then.chunk is None or self.model.cycle >= plan.cycle:
+            if then.chunk is None or not self._can_draft or self.model.cycle >= plan.cycle:
                 return
             draft = draft_of(
                 self.model,
@@ -156,9 +158,7 @@ class ArmState:
         trainers read it, and the rows that complete it."""
         draft, won = self._draft, self._promoted
         self._draft = self._promoted = None
-        if draft is None or won is None or won.shared is None:
-            return self.gather(cycle, chunk), None, None
-        if (draft.cycle, won.cycle) != (cycle, cycle - 1):
+        if draft is None or won is None or (draft.cycle, won.cycle) != (cycle, cycle - 1):
             return self.gather(cycle, chunk), None, None
         return draft.draft.located(won.changes), draft.shared, won.shared
 
@@ -189,7 +189,9 @@ class ArmState:
             return None
         assert plan.working_set is not None
         changes = self.promote(plan.cycle, plan.chunk, plan.working_set, result.tables)
-        self._promoted = Promotion(plan.cycle, changes, result.shared)
+        self._can_draft = result.shared is not None
+        if self._can_draft:
+            self._promoted = Promotion(plan.cycle, changes, result.shared)
         return changes
 
     def without_events(self) -> None:

@@ -2,16 +2,19 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.loop import arm_state
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.pool.local_pool import LocalPool
 from orchestrator.pool.messages import ArmResult
 from support.configs import small
 from support.runs import bits, go_with
+from trainer.draft import draft_of
 
 
 class Patient(LocalPool):
@@ -86,3 +89,22 @@ def test_a_draft_that_comes_too_late_is_not_used(
     monkeypatch.setattr(ArmState, "draft_next", late)
     go_with(LocalPool, small(), tmp_path, None, None)
     assert gathers == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+class Alone(LocalPool):
+    """Its trainers cannot read a winner's rows, as with dispatchers."""
+
+    def results(self) -> Iterator[ArmResult]:
+        return (replace(result, shared=None) for result in super().results())
+
+
+def test_nothing_is_drafted_where_trainers_cannot_read_the_winner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gathers: list[int]
+) -> None:
+    drafted: list[int] = []
+    monkeypatch.setattr(
+        arm_state, "draft_of", lambda *args, **_: drafted.append(args[3]) or draft_of(*args, **_)
+    )
+    go_with(Alone, small(), tmp_path, None, None)
+    assert gathers == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert set(drafted) <= {1}
