@@ -9,7 +9,6 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
-from ray.autoscaler._private.util import prepare_config, validate_config
 
 from orchestrator.config.file import load_config
 from support.kuberay import check_manifest
@@ -27,6 +26,8 @@ def load(name: str, tls: bool = False) -> dict[str, Any]:
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_ray_up_accepts_the_config(cloud: str) -> None:
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
     given = load(f"{cloud}.yaml")
     validate_config(prepare_config(copy.deepcopy(given)))
     with pytest.raises(Exception, match="max_wrokers"):
