@@ -20,7 +20,16 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("patient")
+settings.register_profile("quick", settings.get_profile("patient"), max_examples=25)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before tests are imported: their decorators take the number of examples from here."""
+    settings.load_profile("quick" if is_quick(config) else "patient")
+
+
+def is_quick(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "not slow")
 
 
 LONGEST = (
@@ -60,7 +69,7 @@ ALL_SLOW = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILIN
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The quick lane imports no file whose tests are all slow: PyTorch or Ray takes seconds."""
-    quick = config.option.markexpr == "not slow" and collection_path.suffix == ".py"
+    quick = is_quick(config) and collection_path.suffix == ".py"
     return True if quick and ALL_SLOW.search(collection_path.read_text()) else None
 
 

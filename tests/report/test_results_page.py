@@ -84,6 +84,7 @@ def test_tables_with_the_words_of_earlier_versions_are_read(folder: Path, tmp_pa
     assert [s.findings for s in before.sections] == [s.findings for s in after.sections]
 
 
+@pytest.mark.slow
 def test_writing_again_replaces_the_rows_of_an_experiment(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "tables", tmp_path / "tables")
     write_tables(WEEK, [str(folder / "week-1")], str(tmp_path / "report"), tmp_path / "tables")

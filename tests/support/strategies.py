@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,11 @@ PROPERTY = settings(
     derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 """The same examples in every run: a test that fails for one person fails for all."""
+
+
+def examples(count: int) -> int:
+    """How many examples to draw: this many in the full lane, a quarter of them in the quick one."""
+    return max(1, count * settings.default.max_examples // 100)
 
 
 def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
@@ -43,7 +49,16 @@ HOLDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "clippy": {"relative": st.floats(0.0, 1.0), "absolute": log_uniform(1e-4, 0.3)},
     "decay": {"rate": st.floats(0.0, 0.5)},
 }
-every_rule = pytest.mark.parametrize("rule", sorted(HOLDS))
+FULL_LANE = ("clippy", "decay", "euclidean", "gradient_clip", "max_norm", "naive", "projection")
+"""Rules that the quick lane leaves out: it takes seconds to compile the kernel of each."""
+
+
+def of_rule(rule: str, *more: Any) -> ParameterSet:
+    """Parameters of a test, the first of which is a rule."""
+    return pytest.param(rule, *more, marks=pytest.mark.slow if rule in FULL_LANE else ())
+
+
+every_rule = pytest.mark.parametrize("rule", [of_rule(rule) for rule in sorted(HOLDS)])
 
 geometries = st.tuples(
     st.integers(1, 6), st.integers(0, 10), st.integers(0, 10), st.integers(1, 4)
