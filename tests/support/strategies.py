@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -53,7 +52,7 @@ FULL_LANE = ("clippy", "decay", "euclidean", "gradient_clip", "max_norm", "naive
 """Rules that the quick lane leaves out: it takes seconds to compile the kernel of each."""
 
 
-def of_rule(rule: str, *more: Any) -> ParameterSet:
+def of_rule(rule: str, *more: Any) -> Any:
     """Parameters of a test, the first of which is a rule."""
     return pytest.param(rule, *more, marks=pytest.mark.slow if rule in FULL_LANE else ())
 
