@@ -125,6 +125,7 @@ def test_several_runs_side_by_side(day: Path, tmp_path: Path) -> None:
     assert 0 < told["arms"][0]["retained"]["low"] < told["arms"][0]["retained"]["mean"] < 1
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     given = simulated()
     write_run(open_store(str(tmp_path)), given, made_up_records(given, 20))
