@@ -67,7 +67,7 @@ def probe(k: int, overlap: int, alone: int) -> tuple[np.ndarray, list[np.ndarray
     world = replace(world, events=events, values=max(n, 1))
     state = first_state(world, 0, size=0.0, sums=0.0)
     state.bias = 0.0
-    primes = np.array([p for p in range(2, 2000) if all(p % q for q in range(2, int(p**0.5) + 1))])
+    primes = np.array([p for p in range(2, 2500) if all(p % q for q in range(2, int(p**0.5) + 1))])
     vectors = [primes[f * d : (f + 1) * d].astype(np.float64) for f in range(k)]
     for feature, bag in enumerate(event.user):
         state.user.theta[bag[0][0]] = vectors[feature]
