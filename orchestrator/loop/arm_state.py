@@ -136,8 +136,8 @@ class ArmState:
     def draft_next(self, plan: Plan, then: PreparedChunk, share: Callable[[Draft], Any]) -> None:
         """Gather for the next cycle what does not depend on the winner of this one.
 
-        Called by another thread while the plan is trained. Once the model has changed, it is too
-        late, and a complete gather takes no longer.
+        Called by another thread while the plan is trained. Once the model has changed it is too
+        late: the next plan gathers all rows.
         """
         with self._changing:
             if then.chunk is None or not self._can_draft or self.model.cycle >= plan.cycle:
