@@ -1,7 +1,7 @@
 """The working set of the next chunk, gathered while its model is still trained on this one.
 
-Only rows that both chunks touch depend on who wins. They are filled in once the winner is known: with
-2,300 rows in 0.5 ms, where gathering and sharing all of them takes 2.8 ms.
+Only rows that both chunks touch depend on who wins. They are filled in once the winner is known:
+with 2,300 rows in 0.5 ms, where gathering and sharing all of them takes 2.8 ms.
 """
 
 from collections.abc import Sequence
