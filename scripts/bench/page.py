@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
-from divergence.errors import one_line
+from divergence.errors import InputError, one_line
 from scripts.results.readme import BENCH, Tee, replace_block
 
 QUIET = 0.1
@@ -78,6 +78,8 @@ def reported(block: str, readme: bool, quick: bool = False) -> Iterator[list[str
             print(f"\n**MISSED**: {miss}")
     if readme:
         replace_block(BENCH, block, kept.getvalue())
+    if isinstance(fault, InputError):  # Ray does not start: no bug of the benchmark
+        sys.exit(str(fault))
     if fault is not None:
         raise fault
     if missed:
