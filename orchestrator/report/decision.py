@@ -15,7 +15,7 @@ from orchestrator.report.load import Run
 from orchestrator.report.measures import Measure, cycles_text, measures, side_text
 from orchestrator.report.sides import (
     Compared,
-    Side,
+    RunArm,
     across,
     alternatives,
     no_common_events,
@@ -93,11 +93,11 @@ def decisions(study: Study) -> tuple[Decision, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _asked(study: Study, ours: Side | None, theirs: Side | None) -> Decision:
+def _asked(study: Study, ours: RunArm | None, theirs: RunArm | None) -> Decision:
     """The decision on two arms of two runs; the best challenger of the other runs if it is open."""
     assert theirs is not None
     runs = [run for run in study.searching.shown if run is not theirs.run]
-    sides = [ours] if ours else [Side(run, arm) for run in runs for arm in run.records]
+    sides = [ours] if ours else [RunArm(run, arm) for run in runs for arm in run.records]
     found = _among(study, [across(study, side, theirs) for side in sides])
     if found is None:
         raise InputError("\n".join(no_common_events(run, theirs.run) for run in runs[:1]))
@@ -118,7 +118,7 @@ def _of_alternative(study: Study, run: Run) -> Decision | None:
     """The best arm of a run against the best of the first run."""
     first = study.searching.shown[0]
     best, other = (_best_arm(study, one) for one in (run, first))
-    return _among(study, [across(study, Side(run, best), Side(first, other))])
+    return _among(study, [across(study, RunArm(run, best), RunArm(first, other))])
 
 
 def _best_arm(study: Study, run: Run) -> str:

@@ -17,7 +17,7 @@ from orchestrator.report.study import DAY, Pair, Study
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class RunArm:
     """An arm of a run."""
 
     run: Run
@@ -38,8 +38,8 @@ class Side:
 class Compared:
     """Two arms, and what they have in common."""
 
-    ours: Side
-    theirs: Side
+    ours: RunArm
+    theirs: RunArm
     pair: Pair
     left_out: int = 0
     """Cycles with events that only one of two runs trained on."""
@@ -62,10 +62,10 @@ def study_of(runs: Sequence[Run], baseline: str | None, challenger: str | None) 
 def within(study: Study, run: Run, arm: str) -> Compared:
     """An arm of a run beside the run's baseline."""
     base = study.baseline_of(run)
-    return Compared(Side(run, arm), Side(run, base), study.pair(run, arm, base))
+    return Compared(RunArm(run, arm), RunArm(run, base), study.pair(run, arm, base))
 
 
-def across(study: Study, ours: Side, theirs: Side) -> Compared:
+def across(study: Study, ours: RunArm, theirs: RunArm) -> Compared:
     """Arms of two runs on the chunks that both trained on, in the order of `theirs`."""
     matched, left_out = _matched(ours, theirs)
     cycles = pd.Index([cycle for _, cycle in matched], dtype=int)
@@ -78,7 +78,7 @@ def across(study: Study, ours: Side, theirs: Side) -> Compared:
     return Compared(ours, theirs, pair, left_out)
 
 
-def requested_across(study: Study) -> tuple[Side | None, Side | None] | None:
+def requested_across(study: Study) -> tuple[RunArm | None, RunArm | None] | None:
     """The sides of a comparison between two runs that was asked for, (ours, theirs).
 
     A side is None where it was left open. None: nothing of the kind was asked for.
@@ -94,7 +94,7 @@ def requested_across(study: Study) -> tuple[Side | None, Side | None] | None:
         return None
     if ours is None:
         return None, theirs
-    return ours, Side(others[0], study.baseline_of(others[0]))
+    return ours, RunArm(others[0], study.baseline_of(others[0]))
 
 
 def alternatives(study: Study) -> list[Run]:
@@ -144,19 +144,19 @@ def _checked(runs: Sequence[Run], option: str, text: str | None) -> str | None:
     raise InputError(f"{option}: no run has an arm named {text!r}; the arms are {known}")
 
 
-def _side(runs: Sequence[Run], name: str | None) -> Side | None:
+def _side(runs: Sequence[Run], name: str | None) -> RunArm | None:
     """The one arm of that name; None if there are several, one in each run."""
-    sides = [Side(run, arm.name) for run in runs for arm in run.config.arms]
+    sides = [RunArm(run, arm.name) for run in runs for arm in run.config.arms]
     found = [side for side in sides if name in (side.arm, side.name)]
     return found[0] if len(found) == 1 else None
 
 
-def _means_across(study: Study, asked: Side) -> bool:
+def _means_across(study: Study, asked: RunArm) -> bool:
     """RUN:ARM asks for a comparison with another run; ARM does if its run has no other arm."""
     return asked.name in (study.challenger, study.baseline) or len(asked.run.config.arms) == 1
 
 
-def _matched(ours: Side, theirs: Side) -> tuple[list[tuple[int, int]], int]:
+def _matched(ours: RunArm, theirs: RunArm) -> tuple[list[tuple[int, int]], int]:
     """Cycles of both with the same events, and how many others there are with events."""
     first, second = (side.run.records[side.arm] for side in (ours, theirs))
     mine, other = _keys(first, second, _reads_other_columns(ours.run, theirs.run))
@@ -211,7 +211,7 @@ def _without_seed(run: Run) -> dict[str, object]:
     return identity(run.config) | {"seed": None}
 
 
-def _forked(ours: Side, theirs: Side) -> bool:
+def _forked(ours: RunArm, theirs: RunArm) -> bool:
     """Whether both started from one model: the other's run, or the same one."""
     start, other = ours.config.start_from, theirs.config.start_from
     if isinstance(start, StartFromRun):
