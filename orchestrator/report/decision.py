@@ -189,11 +189,11 @@ def _next_step(compared: Compared, advice: Advice, more: int | None) -> str:
     ours, theirs = compared.ours, compared.theirs
     if advice is Advice.SWITCH:
         return (
-            f"Next: `holdfast publish RUN PLACE --arm {ours.arm}` makes its champion available to "
-            f"serving; in your config, {ours.arm} can become the only arm."
+            f"Next: `holdfast publish {ours.run.name} PLACE --arm {ours.arm}` gives its champion "
+            f"to serving. In the config, {ours.arm} can become the only arm."
         )
     if advice is Advice.STAY:
-        return f"Next: keep {theirs.arm}; to save its training time, remove {ours.arm}."
+        return f"Next: keep {theirs.arm}. Without {ours.arm}, a cycle has less to train."
     if more is None or more > MANY * len(compared.pair.ours):
         return f"Next: keep {theirs.arm} unless the other rows speak for {ours.arm}."
     runs = dict.fromkeys((theirs.run, ours.run))
