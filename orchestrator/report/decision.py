@@ -49,7 +49,10 @@ class Decision:
     next_step: str
     """What to do now."""
     left_out: int = 0
-    """Cycles of two runs that do not count, because only one trained on their events."""
+    """Cycles of two runs that do not count: only one trained on their events, or one of them began
+    with a model that had."""
+    may_have_seen: str | None = None
+    """The arm whose first model may have trained on these events, so that it looks too good."""
     others: tuple[str, ...] = ()
     """Further arms of the run."""
     other_advice: tuple[str, ...] = ()
@@ -72,6 +75,11 @@ class Decision:
         text = f"Based on {cycles_text(self.cycles)} of both arms; {counted} for the log-loss."
         if self.left_out:
             text += f" {cycles_text(self.left_out)} with events of one run only are left out."
+        if self.may_have_seen:
+            text += (
+                f" {self.may_have_seen} began with a champion that may have seen these events, and "
+                "then looks too good: name start_from.cycle."
+            )
         if not self.others:
             return text
         more = "; …" if len(self.others) > MAX_OTHERS else ""
@@ -182,6 +190,7 @@ def _decision(study: Study, compared: Compared) -> Decision:
         shown,
         _next_step(compared, advice, more),
         compared.left_out,
+        compared.may_have_seen,
     )
 
 

@@ -42,7 +42,9 @@ class Compared:
     theirs: RunArm
     pair: Pair
     left_out: int = 0
-    """Cycles with events that only one of two runs trained on."""
+    """Cycles with events that only one of two runs trained on, or that one started with."""
+    may_have_seen: str | None = None
+    """The side whose first model is the other's newest champion, which has seen some events."""
 
 
 def study_of(runs: Sequence[Run], baseline: str | None, challenger: str | None) -> Study:
@@ -68,6 +70,8 @@ def within(study: Study, run: Run, arm: str) -> Compared:
 def across(study: Study, ours: RunArm, theirs: RunArm) -> Compared:
     """Arms of two runs on the chunks that both trained on, in the order of `theirs`."""
     matched, left_out = _matched(ours, theirs)
+    fair = [(mine, other) for mine, other in matched if _is_fair(ours, theirs, mine, other)]
+    matched, left_out = fair, left_out + len(matched) - len(fair)
     cycles = pd.Index([cycle for _, cycle in matched], dtype=int)
     frame = study.of(ours.run, ours.arm).loc[[cycle for cycle, _ in matched]].set_axis(cycles)
     other = study.of(theirs.run, theirs.arm).loc[cycles]
@@ -75,7 +79,7 @@ def across(study: Study, ours: RunArm, theirs: RunArm) -> Compared:
     acclimation = min(DAY, len(cycles) // 4) if forked else 0
     name = f"{theirs.run.name} and {ours.run.name}"
     pair = Pair(name, ours.name, theirs.name, frame, other, acclimation, forked)
-    return Compared(ours, theirs, pair, left_out)
+    return Compared(ours, theirs, pair, left_out, _may_have_seen(ours, theirs))
 
 
 def requested_across(study: Study) -> tuple[RunArm | None, RunArm | None] | None:
@@ -211,12 +215,34 @@ def _without_seed(run: Run) -> dict[str, object]:
     return identity(run.config) | {"seed": None}
 
 
+def _starts_from(side: RunArm, other: RunArm) -> StartFromRun | None:
+    start = side.config.start_from
+    from_run = isinstance(start, StartFromRun) and absolute(start.run) == other.run.uri
+    return start if isinstance(start, StartFromRun) and from_run else None
+
+
+def _is_fair(ours: RunArm, theirs: RunArm, mine: int, other: int) -> bool:
+    """Whether neither side began with a model that had trained on these events already."""
+    for side, source, cycle in ((ours, theirs, other), (theirs, ours, mine)):
+        start = _starts_from(side, source)
+        if start is not None and start.cycle is not None and cycle <= start.cycle:
+            return False
+    return True
+
+
+def _may_have_seen(ours: RunArm, theirs: RunArm) -> str | None:
+    for side, source in ((ours, theirs), (theirs, ours)):
+        start = _starts_from(side, source)
+        if start is not None and start.cycle is None:
+            return side.name
+    return None
+
+
 def _forked(ours: RunArm, theirs: RunArm) -> bool:
     """Whether both started from one model: the other's run, or the same one."""
     start, other = ours.config.start_from, theirs.config.start_from
-    if isinstance(start, StartFromRun):
-        return start == other or absolute(start.run) == theirs.run.uri
-    return False
+    same = isinstance(start, StartFromRun) and start == other
+    return same or bool(_starts_from(ours, theirs) or _starts_from(theirs, ours))
 
 
 def _chunk_text(record: CycleRecord | None) -> str:

@@ -86,6 +86,15 @@ def test_other_columns_of_the_same_events_are_compared_by_origin() -> None:
     assert decided(first, more).headline == "Switch to b:new"
 
 
+def test_events_that_the_first_model_has_seen_do_not_count() -> None:
+    first = made_up("a", OLD)
+    start = "[{name: new, rule: clippy, start_from: {run: /runs/a, cycle: 19}}]"
+    found = decided(first, made_up("b", start, lift=2.0))
+    assert (found.cycles, found.left_out, found.may_have_seen) == (40, 20, None)
+    newest = decided(first, made_up("b", start.replace(", cycle: 19", ""), lift=2.0))
+    assert "b:new began with a champion that may have seen these events" in newest.basis
+
+
 def test_other_events_are_refused_where_they_were_asked_for() -> None:
     runs = made_up("a", OLD), made_up("b", NEW, stream="another market")
     assert decisions(study_of(runs, None, None)) == ()
