@@ -17,6 +17,7 @@ from orchestrator.sources.files.files import File, file_system, is_local, option
 from orchestrator.sources.files.mapping.columns import rule_column
 from orchestrator.sources.files.mapping.features import Mapped, check_rules
 from orchestrator.sources.files.mapping.label_hints import (
+    ENOUGH,
     meant,
     no_clicks,
     no_numbers,
@@ -32,8 +33,6 @@ from trainer.events import check_events, column
 from trainer.features import FeatureSpec
 
 log = logging.getLogger(__name__)
-ENOUGH = 10_000
-"""A stream that can be trained on has both clicks and others among this many events."""
 AT = "part and row"  # added to the rows before the checks, to find their lines afterwards
 
 
@@ -119,7 +118,7 @@ class Chunks:
         if broken:
             self._set_aside(cycle, parts, broken)
         if cycle == 0:
-            check_rules(self._decoder.reading, self._spec)
+            check_rules(self._decoder.reading, self._spec.features)
             self._check_click_rule(parts, checked.table)
         counts = dict(sorted(Counter(row.reason for row in broken).items()))
         return Events(cycle, by_appearance(checked.table), origin, counts)
