@@ -108,7 +108,8 @@ def _asked(study: Study, ours: RunArm | None, theirs: RunArm | None) -> Decision
     sides = [ours] if ours else [RunArm(run, arm) for run in runs for arm in run.records]
     found = _among(study, [across(study, side, theirs) for side in sides])
     if found is None:
-        raise InputError("\n".join(no_common_events(run, theirs.run) for run in runs[:1]))
+        asked = dict.fromkeys(side.run for side in sides)
+        raise InputError("\n".join(no_common_events(run, theirs.run) for run in asked))
     return found
 
 
