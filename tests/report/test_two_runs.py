@@ -105,10 +105,10 @@ def test_other_events_are_refused_where_they_were_asked_for() -> None:
 
 def test_the_refusal_names_the_run_that_was_asked_for() -> None:
     runs = made_up("a", OLD), made_up("b", NEW), made_up("c", NEW, stream="another market")
-    with pytest.raises(InputError, match="^a and c did not train on the same events"):
+    with pytest.raises(InputError, match=r"^a and c did not train on the same events"):
         decided(*runs, baseline="a:old", challenger="c:new")
     none = replace(runs[1], records={"new": ()})
-    with pytest.raises(InputError, match="^a and b did not .* b begins with no cycle"):
+    with pytest.raises(InputError, match=r"^a and b did not .* b begins with no cycle"):
         decided(runs[0], none, baseline="a:old", challenger="b:new")
 
 
