@@ -45,7 +45,10 @@ def test_runs_of_one_arm_over_the_same_events_have_a_decision() -> None:
     found = decided(first, second)
     assert (found.run, found.headline) == ("a and b", "Switch to b:new")
     assert (found.baseline, found.cycles, found.left_out) == ("a:old", 60, 0)
-    assert decided(second, first).headline == "Stay with b:new"
+    publish = "Next: `holdfast publish /runs/b PLACE --arm new` gives its champion to serving."
+    assert found.next_step == publish
+    other = decided(second, first)
+    assert (other.headline, other.next_step) == ("Stay with b:new", "Next: keep b:new.")
 
 
 @pytest.mark.parametrize("name", ["b:new", "/runs/b:new", "/runs/b/:new", "new"])
