@@ -86,7 +86,7 @@ def distinct_ads(shape: Shape, chunk: Chunk) -> DistinctAds:
     if 2 * count > len(chunk):
         return DistinctAds(chunk.ads, NO_NUMBERS)
     number.setflags(write=False)
-    return DistinctAds(_events(chunk.ads, first[:count]), number)
+    return DistinctAds(some_events(chunk.ads, first[:count]), number)
 
 
 def served_logloss(
@@ -100,7 +100,7 @@ def served_logloss(
     return float(total_loss(margin, len(chunk), CONSTANTS)) / len(chunk)
 
 
-def _events(rows: EventRows, chosen: NDArray[np.int64]) -> EventRows:
+def some_events(rows: EventRows, chosen: NDArray[np.int64]) -> EventRows:
     """Some of the events."""
     length = rows.start[chosen + 1] - rows.start[chosen]
     start = np.concatenate([[0], np.cumsum(length)])

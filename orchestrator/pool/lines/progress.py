@@ -99,9 +99,8 @@ class LinesProgress(ArmProgress):
         rebuilds: Iterable[int] = (),
     ) -> tuple[LineBatch, list[Any]]:
         """A call for these lines, and the data that goes with it."""
-        wanted, arriving = set(lines), arriving or {}
-        tasks = tuple(task for task in self.waiting if task.instance in wanted)
-        self.waiting = type(self.waiting)(t for t in self.waiting if t.instance not in wanted)
+        arriving = arriving or {}
+        tasks = self._taken(lines)
         self._out += 1
         recipes = [self.plan.recipe(line) for line in sorted(rebuilds)]
         chunks = {cycle: chunk for *_, used in recipes for cycle, chunk in used.items()}
@@ -121,6 +120,18 @@ class LinesProgress(ArmProgress):
         )
         bases = [base for _, base, _ in recipes]
         return batch, [*arriving.values(), *bases, *(chunks[cycle] for cycle in sorted(chunks))]
+
+    def _taken(self, lines: Iterable[int]) -> tuple[Task, ...]:
+        """The tasks of these lines, which wait no longer. The lines of a call mostly wait next to
+        one another, at the head."""
+        wanted, taken = set(lines), []
+        while self.waiting and self.waiting[0].instance in wanted:
+            taken.append(self.waiting.popleft())
+        if len(taken) < len(wanted):
+            taken += [task for task in self.waiting if task.instance in wanted]
+            rest = (task for task in self.waiting if task.instance not in wanted)
+            self.waiting = type(self.waiting)(rest)
+        return tuple(taken)
 
     def record_lines(self, batch: LineBatch, reply: LineReply, holder: object, tries: int) -> None:
         """Record a reply."""

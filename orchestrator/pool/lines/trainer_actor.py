@@ -19,7 +19,7 @@ from trainer.lines import Lines
 from trainer.modelfile import load_model, save_model
 from trainer.outcome import Outcome, Status
 from trainer.rows import warm_up_rows
-from trainer.scoring import distinct_ads, served_logloss
+from trainer.score_lines import warm_up_scores
 
 
 class LineTrainer(TrainerActor):
@@ -31,6 +31,7 @@ class LineTrainer(TrainerActor):
         """No lines; the kernels of these rules are compiled."""
         super().__init__(job, rules)
         warm_up_rows()
+        warm_up_scores(job.shape)
         self.lines: dict[str, Lines] = {}
 
     def train_lines(self, batch: LineBatch, chunk: Chunk, *data: Any) -> LineReply:
@@ -65,17 +66,12 @@ class LineTrainer(TrainerActor):
         tasks = {task.instance: task for task in batch.tasks}
         outcomes: list[Outcome] = []
         raised: dict[int, str] = {}
-        served: dict[int, float] = {}
         rows: dict[int, Tables] = {}
-        shape = self.job.shape
-        ads = distinct_ads(shape, chunk) if batch.serve else None
 
         def work(line: int, tables: Tables) -> bool:
             if time.monotonic() >= end:
                 return False
             try:
-                if ads is not None:
-                    served[line] = served_logloss(shape, chunk, ads, tables, self.spare)
                 outcome = self.train_one(chunk, tables, tasks[line], end).outcome
             except Exception as error:  # whatever it is: this line fails, with the reason
                 raised[line] = f"{type(error).__name__}: {error}"
@@ -86,7 +82,7 @@ class LineTrainer(TrainerActor):
                 rows[line] = Buffers().copy_of(tables)
             return retained
 
-        lines.see(chunk, batch.cycle, work, self.spare)
+        served = lines.see(chunk, batch.cycle, work, self.spare, score=batch.serve)
         retained = {o.instance for o in outcomes if o.status is Status.RETAINED}
         snapshots = {line: _snapshot(lines, line) for line in batch.due & retained}
         return LineReply(tuple(outcomes), raised, served, rows, snapshots)
