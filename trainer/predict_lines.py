@@ -17,7 +17,7 @@ from trainer.predict import slots_of
 from trainer.stages import CACHE_LINE
 
 AHEAD = 4
-BLOCK = 2048
+BLOCK = 64
 """The vectors of so many ads are computed at a time."""
 
 

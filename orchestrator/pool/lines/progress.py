@@ -100,7 +100,8 @@ class LinesProgress(ArmProgress):
     ) -> tuple[LineBatch, list[Any]]:
         """A call for these lines, and the data that goes with it."""
         arriving = arriving or {}
-        tasks = self._taken(lines)
+        tasks = tuple(self._tasks[line] for line in sorted(lines))
+        self._wait_no_longer({task.instance for task in tasks})
         self._out += 1
         recipes = [self.plan.recipe(line) for line in sorted(rebuilds)]
         chunks = {cycle: chunk for *_, used in recipes for cycle, chunk in used.items()}
@@ -121,17 +122,14 @@ class LinesProgress(ArmProgress):
         bases = [base for _, base, _ in recipes]
         return batch, [*arriving.values(), *bases, *(chunks[cycle] for cycle in sorted(chunks))]
 
-    def _taken(self, lines: Iterable[int]) -> tuple[Task, ...]:
-        """The tasks of these lines, which wait no longer. The lines of a call mostly wait next to
-        one another, at the head."""
-        wanted, taken = set(lines), []
-        while self.waiting and self.waiting[0].instance in wanted:
-            taken.append(self.waiting.popleft())
-        if len(taken) < len(wanted):
-            taken += [task for task in self.waiting if task.instance in wanted]
-            rest = (task for task in self.waiting if task.instance not in wanted)
+    def send_all(self) -> None:
+        """All lines are sent now, in calls of some each."""
+        self.waiting.clear()
+
+    def _wait_no_longer(self, lines: set[int]) -> None:
+        if self.waiting:  # the first calls of a cycle are many, and leave none
+            rest = (task for task in self.waiting if task.instance not in lines)
             self.waiting = type(self.waiting)(rest)
-        return tuple(taken)
 
     def record_lines(self, batch: LineBatch, reply: LineReply, holder: object, tries: int) -> None:
         """Record a reply."""

@@ -80,6 +80,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
         trained = {(name, home) for (name, _), home in before.items()}
         calls = []
         for arm in self._arms:
+            arm.send_all()
             lines_at: dict[ActorHandle, list[int]] = defaultdict(list)
             for task in arm.plan.tasks:
                 lines_at[homes[arm.name, task.instance]].append(task.instance)
