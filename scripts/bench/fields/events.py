@@ -1,4 +1,4 @@
-"""The events that every learner of the field gets: the same values in the same order, as numbers."""
+"""The events that every learner of the field gets: the same values in the same order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from scripts.bench.fields.events import vw_lines
-from scripts.bench.fields.learner import Chances, FieldChunk, InSteps, Opening
+from scripts.bench.fields.learner import Chances, FieldChunk, Learner, Opening
 from scripts.bench.fields.programs import run_program
 
 COMMON = (
@@ -20,16 +20,15 @@ COMMON = (
 )
 
 
-def fwumious(opening: Opening) -> InSteps:
+def fwumious(opening: Opening) -> Learner:
     """A learner that has seen nothing."""
-    return InSteps(Fwumious(opening))
+    return Fwumious(opening)
 
 
-class Fwumious:
+class Fwumious(Learner):
     """One run of the program for each chunk."""
 
     def __init__(self, opening: Opening) -> None:
-        self.peak_bytes = 0
         self._program, self._folder = opening.programs["fwumious"], Path(opening.folder)
         self._letters = "".join(chr(ord("A") + i) for i in range(opening.fields.count))
         rate = f"{opening.number('learning_rate'):g}"

@@ -60,23 +60,30 @@ class Step:
     """The events that `cpu_s` is for."""
 
 
-class Learner(Protocol):
+class Stepping(Protocol):
     """Learns a stream chunk by chunk."""
+
+    peak_bytes: int = 0
+    """The largest memory of a program that it runs; 0 if it trains in this process."""
+    lost: int = 0
+    """The chunks from which it has kept nothing, since training on them diverged."""
 
     def step(self, chunk: FieldChunk) -> Step:
         """Score a chunk, then train on it in event order."""
         ...
 
-    @property
-    def peak_bytes(self) -> int:
-        """The largest memory of a program that it runs; 0 if it trains in this process."""
-        ...
 
+class Learner(Stepping, Protocol):
+    """One that scores and trains separately."""
 
-class Learning(Protocol):
-    """A learner that scores and trains separately."""
-
-    peak_bytes: int
+    def step(self, chunk: FieldChunk) -> Step:
+        """Encode, predict, train; only the last takes the learner's time."""
+        encoded = self.encode(chunk)
+        chance = self.predict(encoded)
+        logloss = None if chance is None else log_loss_of(chance, chunk.events.click)
+        before = cpu_seconds()
+        trained = self.train(encoded)
+        return Step(logloss, cpu_seconds() - before, trained)
 
     def encode(self, chunk: FieldChunk) -> Any:
         """The chunk in the learner's own form. This is our work and takes none of its time."""
@@ -89,27 +96,6 @@ class Learning(Protocol):
     def train(self, encoded: Any) -> int:
         """Train in event order; return for how many events that was."""
         ...
-
-
-class InSteps:
-    """Makes a learner of one that scores and trains separately, and takes its time."""
-
-    def __init__(self, learning: Learning) -> None:
-        self._learning = learning
-
-    @property
-    def peak_bytes(self) -> int:
-        """That of its program."""
-        return self._learning.peak_bytes
-
-    def step(self, chunk: FieldChunk) -> Step:
-        """Encode, predict, train; only the last takes the learner's time."""
-        encoded = self._learning.encode(chunk)
-        chance = self._learning.predict(encoded)
-        logloss = None if chance is None else log_loss_of(chance, chunk.events.click)
-        before = cpu_seconds()
-        trained = self._learning.train(encoded)
-        return Step(logloss, cpu_seconds() - before, trained)
 
 
 def cpu_seconds() -> float:

@@ -2,9 +2,9 @@
 
 `ffm-train` always starts anew and goes through its file in a random order, several times.
 
-- As shipped: every fourth chunk it trains on all events so far. As its README advises, the number of
-  iterations is found with a validation set and `--auto-stop`: the latest chunk is the validation
-  set, then all events are trained for that many iterations.
+- As shipped: every fourth chunk it trains on all events so far. As its README advises, the
+  number of iterations is found with a validation set and `--auto-stop`: the latest chunk is the
+  validation set, then all events are trained for that many iterations.
 - Online: a program whose shuffle has been removed. One pass (`-t 1`) over all events so far, in
   order, is then the model that learning event by event gives: vectors are drawn in the order of
   their numbers, which is that of their first appearance.
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from scripts.bench.fields.events import ffm_lines
-from scripts.bench.fields.learner import Chances, FieldChunk, InSteps, Opening
+from scripts.bench.fields.learner import Chances, FieldChunk, Learner, Opening
 from scripts.bench.fields.programs import run_program
 
 EVERY = 4
@@ -26,21 +26,20 @@ MOST = 15
 _STOPPED = re.compile(r"Use model at (\d+)th iteration")
 
 
-def online(opening: Opening) -> InSteps:
+def online(opening: Opening) -> Learner:
     """The program without its shuffle."""
-    return InSteps(OnlineFFM(opening, "libffm_online"))
+    return OnlineFFM(opening, "libffm_online")
 
 
-def shipped(opening: Opening) -> InSteps:
+def shipped(opening: Opening) -> Learner:
     """The program as it is."""
-    return InSteps(ShippedFFM(opening, "libffm"))
+    return ShippedFFM(opening, "libffm")
 
 
-class OnlineFFM:
+class OnlineFFM(Learner):
     """One pass over all events so far, after each chunk."""
 
     def __init__(self, opening: Opening, program: str) -> None:
-        self.peak_bytes = 0
         self._train, self._folder = opening.programs[program], Path(opening.folder)
         self._predict = str(Path(self._train).with_name("ffm-predict"))
         rate, k = opening.number("r"), int(opening.number("k"))

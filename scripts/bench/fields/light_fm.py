@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from lightfm import LightFM
 
 from scripts.bench.fields.events import FieldEvents
-from scripts.bench.fields.learner import Chances, FieldChunk, InSteps, Opening, sigmoid
+from scripts.bench.fields.learner import Chances, FieldChunk, Learner, Opening, sigmoid
 
 
 class LightChunk(NamedTuple):
@@ -24,15 +24,13 @@ class LightChunk(NamedTuple):
     items: sp.csr_matrix
 
 
-def light_fm(opening: Opening) -> InSteps:
+def light_fm(opening: Opening) -> Learner:
     """A learner that has seen nothing."""
-    return InSteps(LightLearner(opening))
+    return LightLearner(opening)
 
 
-class LightLearner:
+class LightLearner(Learner):
     """A model of LightFM, on one thread."""
-
-    peak_bytes = 0
 
     def __init__(self, opening: Opening) -> None:
         self._fields = opening.fields

@@ -1,12 +1,13 @@
 """Measures one learner on one stream, in a process of its own with one thread on one core.
 
-    python -m scripts.bench.fields.measure TASK.json
+    python -m scripts.bench.fields.measure TASK.json CORE
 
 writes the runs of all settings of the task to its `out`. `scripts/bench/field.py` starts it.
 """
 
 import gc
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -54,6 +55,8 @@ class FieldRun:
     trained: int
     """The events that `cpu_s` is for."""
     memory_mb: float
+    lost: int = 0
+    """The chunks from which nothing was kept, since training on them diverged."""
 
     def gain(self, first: int = 1) -> float:
         """How far served log-loss lies below that of a constant CTR, from a chunk on."""
@@ -115,6 +118,7 @@ def _run(
         sum(step.cpu_s for step in steps),
         sum(step.trained for step in steps),
         memory / MEGABYTE,
+        learner.lost,
     )
 
 
@@ -129,4 +133,6 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
+    if int(sys.argv[2]) >= 0 and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(sys.argv[2])})
     main(sys.argv[1])

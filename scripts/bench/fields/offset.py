@@ -10,9 +10,10 @@ from orchestrator.config.schema import ArmConfig, SearchConfig
 from scripts.bench.fields.learner import (
     Chances,
     FieldChunk,
-    InSteps,
+    Learner,
     Opening,
     Step,
+    Stepping,
     cpu_seconds,
     sigmoid,
 )
@@ -28,26 +29,24 @@ BETA = 0.7
 """The default."""
 
 
-def bounded(opening: Opening) -> InSteps:
+def bounded(opening: Opening) -> Learner:
     """An instance with the default rule."""
-    return InSteps(OffsetInstance(opening, RULE))
+    return OffsetInstance(opening, RULE)
 
 
-def plain(opening: Opening) -> InSteps:
+def plain(opening: Opening) -> Learner:
     """An instance that nothing bounds."""
-    return InSteps(OffsetInstance(opening, "none"))
+    return OffsetInstance(opening, "none")
 
 
-class OffsetInstance:
+class OffsetInstance(Learner):
     """One model, one setting."""
-
-    peak_bytes = 0
 
     def __init__(self, opening: Opening, rule: str) -> None:
         self._setup = setup_of(opening.stream, rule)
-        own = {name: opening.number(name) for name in ("eta0", "alpha")}
-        # not limited to the ranges of a search: ten times the best step size may be beyond them
-        self._setting = replace(self._setup.setting({**own, "beta": BETA}), **own)
+        eta0, alpha = opening.number("eta0"), opening.number("alpha")
+        within = self._setup.setting({"eta0": eta0, "alpha": alpha, "beta": BETA})
+        self._setting = replace(within, eta0=eta0)  # ten times the best may be out of the range
         self._model, self._buffers = PeerModel(self._setup), Buffers()
 
     def encode(self, chunk: FieldChunk) -> FieldChunk:
@@ -71,16 +70,16 @@ class OffsetInstance:
         trained = self._model.train(prepared, start, self._setting)
         if is_retained(trained):
             self._model.keep(prepared, start, trained.tables)
-        return len(chunk)
+        else:
+            self.lost += 1
+        return trained.outcome.events_done
 
 
-class OffsetLines:
+class OffsetLines(Stepping):
     """16 instances in this process, each with a setting and a model of its own; the best serves.
 
     It finds its settings itself. Its time includes the scoring by which lines are ranked.
     """
-
-    peak_bytes = 0
 
     def __init__(self, opening: Opening) -> None:
         search = {"instances": INSTANCES, "select": {"kind": "lineages"}}

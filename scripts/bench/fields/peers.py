@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 from pathlib import Path
 
-from scripts.bench.fields.learner import FieldSetting, Learner, Opening
+from scripts.bench.fields.learner import FieldSetting, Opening, Stepping
 from scripts.bench.fields.programs import program_version
 
 HOT = 10
@@ -36,6 +36,8 @@ class FieldPeer:
     program: str = ""
     """The option that names its program, if it is one."""
     ours: bool = False
+    cost_us: float = 3.0
+    """About what an event takes with everything, in microseconds: for estimates of time alone."""
 
     @property
     def settings(self) -> list[FieldSetting]:
@@ -70,10 +72,10 @@ class FieldPeer:
             return f"--{self.program.replace('_', '-')} PATH"
         return f"scripts/setup.sh {'--torch' if self.package == 'torch' else '--peers'}"
 
-    def open(self, opening: Opening) -> Learner:
+    def open(self, opening: Opening) -> Stepping:
         """A learner that has seen nothing."""
         module, _, function = self.function.partition(".")
-        made: Callable[[Opening], Learner]
+        made: Callable[[Opening], Stepping]
         made = getattr(import_module(f"scripts.bench.fields.{module}"), function)
         return made(opening)
 
@@ -114,6 +116,7 @@ PEERS = (
         "on the stream itself, so that nothing was searched before. Its time includes scoring.",
         package="holdfast",
         ours=True,
+        cost_us=40.0,
     ),
     FieldPeer(
         "libffm-online",
@@ -126,6 +129,7 @@ PEERS = (
         _doubled(0.05),
         ("k", (4, 8)),
         program="libffm_online",
+        cost_us=80.0,
     ),
     FieldPeer(
         "libffm",
@@ -139,6 +143,7 @@ PEERS = (
         _doubled(0.0125),
         ("k", (4, 8)),
         program="libffm",
+        cost_us=120.0,
     ),
     FieldPeer(
         "lightfm",
@@ -150,6 +155,7 @@ PEERS = (
         _doubled(0.0125),
         ("components", (10, 30)),
         package="lightfm-next",
+        cost_us=8.0,
     ),
     FieldPeer(
         "vw-lrq",
@@ -161,6 +167,7 @@ PEERS = (
         _doubled(0.03),
         ("rank", (7, 14)),
         package="vowpalwabbit",
+        cost_us=45.0,
     ),
     FieldPeer(
         "vw-coin",
@@ -169,9 +176,10 @@ PEERS = (
         "It has no step size: `--ftrl_alpha`, what it bets with at first, takes its place. Linear, "
         "or with all products of user and ad values (`-q`). Its time includes parsing.",
         "ftrl_alpha",
-        _doubled(0.5),
+        _doubled(2.0),
         ("products", ("none", "pairs")),
         package="vowpalwabbit",
+        cost_us=30.0,
     ),
     FieldPeer(
         "river",
@@ -182,6 +190,7 @@ PEERS = (
         _doubled(0.0125),
         ("optimizer", ("SGD", "AdaGrad")),
         package="river",
+        cost_us=520.0,
     ),
     FieldPeer(
         "torch",
@@ -192,6 +201,7 @@ PEERS = (
         _doubled(0.0125),
         ("batch", (32, 256)),
         package="torch",
+        cost_us=40.0,
     ),
     FieldPeer(
         "fwumious",
@@ -203,6 +213,7 @@ PEERS = (
         _doubled(0.0125),
         ("ffm_k", (4, 8)),
         program="fwumious",
+        cost_us=60.0,
     ),
 )
 BY_NAME = {peer.name: peer for peer in PEERS}

@@ -7,21 +7,19 @@ One of the optimizers of its page on optimizers for weights and factors alike.
 import numpy as np
 from river import facto, optim
 
-from scripts.bench.fields.learner import Chances, FieldChunk, InSteps, Opening
+from scripts.bench.fields.learner import Chances, FieldChunk, Learner, Opening
 
 FACTORS = 10
 Encoded = tuple[list[dict[int, float]], list[bool]]
 
 
-def river_fm(opening: Opening) -> InSteps:
+def river_fm(opening: Opening) -> Learner:
     """A learner that has seen nothing."""
-    return InSteps(RiverFM(opening))
+    return RiverFM(opening)
 
 
-class RiverFM:
+class RiverFM(Learner):
     """Works on one event at a time, in Python."""
-
-    peak_bytes = 0
 
     def __init__(self, opening: Opening) -> None:
         optimizer, rate = getattr(optim, str(opening.setting["optimizer"])), opening.number("lr")

@@ -1,8 +1,9 @@
 """A factorization machine in PyTorch: two `nn.EmbeddingBag`s, dense gradients, `optim.Adagrad`.
 
-The model is Rendle's: bias, weights of values, and all pairs of values by their factors. Mini-batches
-in event order, one step each, with the mean loss of `binary_cross_entropy_with_logits`. Dense
-Adagrad goes through the whole table at every step, as it does by default.
+The model is Rendle's: bias, weights of values, and all pairs of values by their factors.
+Mini-batches in event order, one step each, with the mean loss of
+`binary_cross_entropy_with_logits`. Dense Adagrad goes through the whole table at every step,
+as it does by default.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from scripts.bench.fields.learner import Chances, FieldChunk, InSteps, Opening
+from scripts.bench.fields.learner import Chances, FieldChunk, Learner, Opening
 
 FACTORS = 10
 SPREAD = 0.1
@@ -34,7 +35,7 @@ class TorchChunk(NamedTuple):
         return TorchChunk(self.click[first:last], start, self.value[inner], self.weight[inner])
 
 
-class FactorizationMachine(nn.Module):
+class FactorizationMachine(nn.Module):  # type: ignore[misc]  # PyTorch is not typed here
     """Logits of events."""
 
     def __init__(self, values: int, seed: int) -> None:
@@ -62,16 +63,14 @@ class FactorizationMachine(nn.Module):
         return self.bias + weights + 0.5 * (total**2 - squares).sum(1)
 
 
-def torch_fm(opening: Opening) -> InSteps:
+def torch_fm(opening: Opening) -> Learner:
     """A learner that has seen nothing."""
     torch.set_num_threads(1)
-    return InSteps(TorchFM(opening))
+    return TorchFM(opening)
 
 
-class TorchFM:
+class TorchFM(Learner):
     """The model and its optimizer."""
-
-    peak_bytes = 0
 
     def __init__(self, opening: Opening) -> None:
         self._model = FactorizationMachine(opening.fields.values, opening.seed)

@@ -10,33 +10,31 @@ import numpy as np
 import vowpalwabbit
 
 from scripts.bench.fields.events import vw_lines
-from scripts.bench.fields.learner import Chances, FieldChunk, InSteps, Opening
+from scripts.bench.fields.learner import Chances, FieldChunk, Learner, Opening
 
 COMMON = "--loss_function logistic --link logistic -b 22 --quiet"
 """Chances as predictions; room for four million weights, as products have many values."""
 USER, AD = "u", "a"
 
 
-def lrq(opening: Opening) -> InSteps:
+def lrq(opening: Opening) -> Learner:
     """Low-rank products of the user's and the ad's values."""
     letters = USER * opening.fields.users + AD * opening.fields.ads
     rank, rate = int(opening.number("rank")), opening.number("learning_rate")
     options = f"--lrq {USER}{AD}{rank} --l2 1e-6 --learning_rate {rate:g}"
-    return InSteps(Wabbit(letters, options, opening.seed))
+    return Wabbit(letters, options, opening.seed)
 
 
-def coin(opening: Opening) -> InSteps:
+def coin(opening: Opening) -> Learner:
     """Coin betting on values, and on pairs of them if the setting says so."""
     letters = USER * opening.fields.users + AD * opening.fields.ads
     products = f"-q {USER}{AD}" if opening.setting["products"] == "pairs" else ""
     options = f"--coin --ftrl_alpha {opening.number('ftrl_alpha'):g} {products}"
-    return InSteps(Wabbit(letters, options, opening.seed))
+    return Wabbit(letters, options, opening.seed)
 
 
-class Wabbit:
+class Wabbit(Learner):
     """A workspace of Vowpal Wabbit."""
-
-    peak_bytes = 0
 
     def __init__(self, letters: str, options: str, seed: int) -> None:
         self._letters, self._trained = letters, False
