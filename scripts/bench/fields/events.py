@@ -98,9 +98,13 @@ def log_loss_of(chance: NDArray[np.float64], click: NDArray[np.uint8]) -> float:
 
 
 def ffm_lines(events: FieldEvents) -> list[str]:
-    """The events in libFFM's format: `label field:value:weight ...`."""
+    """The events in libFFM's format: `label field:value:weight ...`.
+
+    Field 0 has one value that every event has: libFFM has no bias and no weights of single values,
+    and is much worse without.
+    """
     return [
-        f"{click} {' '.join(f'{f}:{v}:{w:.6g}' for f, v, w in slots)}"
+        f"{click} 0:0:1 {' '.join(f'{f + 1}:{v + 1}:{w:.6g}' for f, v, w in slots)}"
         for click, slots in events.slots()
     ]
 
