@@ -1,7 +1,6 @@
 """The field's benchmark: encodings, plan and page; nothing here needs a learner of others."""
 
 import dataclasses
-import json
 import math
 from pathlib import Path
 
@@ -12,17 +11,15 @@ from click.testing import CliRunner
 from scripts.bench import field
 from scripts.bench.fields.events import (
     FieldEvents,
-    Fields,
     ffm_lines,
     log_loss_of,
-    numbered,
     vw_lines,
 )
-from scripts.bench.fields.learner import FieldChunk, Opening
+from scripts.bench.fields.learner import Opening
 from scripts.bench.fields.libffm import ShippedFFM
 from scripts.bench.fields.measure import FieldRun, MeasureTask, field_chunks, measured
 from scripts.bench.fields.page import chart, page_text, so_far, verdict, what_happens
-from scripts.bench.fields.peers import BY_NAME, PEERS
+from scripts.bench.fields.peers import PEERS
 from scripts.bench.fields.plan import Machine, batches
 from scripts.bench.fields.programs import ProgramError, program_version, run_program
 from scripts.bench.fields.table import FieldRow, FieldTable, read_table, write_table
