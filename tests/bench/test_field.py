@@ -290,6 +290,7 @@ def test_a_part_of_the_benchmark_never_becomes_the_page(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_task_that_fails_is_one_line(tmp_path: Path) -> None:
     broken = script(tmp_path / "ffm-train", "echo out of order >&2; exit 2")
     arguments = ["--quick", "--peer", "libffm", "--libffm", str(broken), "--seeds", "101"]
