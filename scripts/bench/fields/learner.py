@@ -49,7 +49,7 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LearnerStep:
     """What one chunk gave."""
 
     logloss: float | None
@@ -68,7 +68,7 @@ class Stepping(Protocol):
     lost: int = 0
     """The chunks from which it has kept nothing, since training on them diverged."""
 
-    def step(self, chunk: FieldChunk) -> Step:
+    def step(self, chunk: FieldChunk) -> LearnerStep:
         """Score a chunk, then train on it in event order."""
         ...
 
@@ -76,14 +76,14 @@ class Stepping(Protocol):
 class Learner(Stepping, Protocol):
     """One that scores and trains separately."""
 
-    def step(self, chunk: FieldChunk) -> Step:
+    def step(self, chunk: FieldChunk) -> LearnerStep:
         """Encode, predict, train; only the last takes the learner's time."""
         encoded = self.encode(chunk)
         chance = self.predict(encoded)
         logloss = None if chance is None else log_loss_of(chance, chunk.events.click)
         before = cpu_seconds()
         trained = self.train(encoded)
-        return Step(logloss, cpu_seconds() - before, trained)
+        return LearnerStep(logloss, cpu_seconds() - before, trained)
 
     def encode(self, chunk: FieldChunk) -> Any:
         """The chunk in the learner's own form. This is our work and takes none of its time."""

@@ -11,8 +11,8 @@ from scripts.bench.fields.learner import (
     Chances,
     FieldChunk,
     Learner,
+    LearnerStep,
     Opening,
-    Step,
     Stepping,
     cpu_seconds,
     sigmoid,
@@ -90,10 +90,10 @@ class OffsetLines(Stepping):
         self._arms = new_arms(self._config, opening.stream)
         self._pool = new_pool(self._arms, self._config, opening.stream)
 
-    def step(self, chunk: FieldChunk) -> Step:
+    def step(self, chunk: FieldChunk) -> LearnerStep:
         """One cycle, as a run does it."""
         before = cpu_seconds()
         compiled = compile_chunk(chunk.table, self._spec)
         prepared = replace(chunk.prepared, chunk=compiled, shared=compiled)
         served = one_cycle(self._arms, self._config, self._pool, prepared)
-        return Step(served["lineages"], cpu_seconds() - before, len(compiled))
+        return LearnerStep(served["lineages"], cpu_seconds() - before, len(compiled))
