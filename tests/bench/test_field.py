@@ -1,6 +1,7 @@
 """The field's benchmark: encodings, plan and page; nothing here needs a learner of others."""
 
 import dataclasses
+import json
 import math
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from scripts.bench import field
+from scripts.bench.fields import plan
 from scripts.bench.fields.events import (
     FieldEvents,
     ffm_lines,
@@ -17,10 +19,10 @@ from scripts.bench.fields.events import (
 )
 from scripts.bench.fields.learner import Opening
 from scripts.bench.fields.libffm import ShippedFFM
-from scripts.bench.fields.measure import FieldRun, MeasureTask, field_chunks, measured
+from scripts.bench.fields.measure import FieldRun, MeasureTask, field_chunks, main, measured
 from scripts.bench.fields.page import chart, page_text, so_far, verdict, what_happens
-from scripts.bench.fields.peers import PEERS
-from scripts.bench.fields.plan import Machine, batches
+from scripts.bench.fields.peers import BY_NAME, PEERS
+from scripts.bench.fields.plan import Machine, batches, read_runs
 from scripts.bench.fields.programs import ProgramError, program_version, run_program
 from scripts.bench.fields.table import FieldRow, FieldTable, read_table, write_table
 from scripts.bench.regrets.peers import setup_of
@@ -288,6 +290,35 @@ def test_a_part_of_the_benchmark_never_becomes_the_page(tmp_path: Path) -> None:
         assert shown.exit_code == 2
         assert "--readme needs the whole benchmark" in shown.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_best_of_the_search_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All phases on a real stream, with tasks run in this process."""
+
+    def here(task: MeasureTask, core: int) -> None:
+        path = tmp_path / "task.json"
+        path.write_text(json.dumps(dataclasses.asdict(task)))
+        main(str(path))
+
+    monkeypatch.setattr(plan, "_run_process", here)
+    on = Machine(tmp_path, tmp_path, {}, 1, lambda line: None)
+    where = dataclasses.replace(field.MARKET, size=TINY, seeds=(102, 103))
+    peers = [BY_NAME[name] for name in ("none", "lineages", "libffm")]
+    table = field.measured(on, peers, [where], steps=6)
+    row, lines = table.rows
+    searches = [on.task("none", where, 101, few, 0) for few in batches(BY_NAME["none"].settings)]
+    tried = [run for search in searches for run in read_runs(search)]
+    assert len(tried) == table.tried == 12
+    assert row.setting == max(tried, key=lambda run: run.gain()).setting
+    assert [run.setting for run in row.runs] == [row.setting] * 2
+    assert [run.setting["eta0"] for run in row.hot] == [10 * float(row.setting["eta0"])] * 2
+    assert (lines.setting, lines.hot, len(lines.runs)) == ({}, (), 2)
+    assert table.missing == {"libffm": "--libffm PATH"}
+    assert table.seeds == {"stormy": [102, 103]}
+    assert "OFFSET, rule `none`" in page_text(table)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 `ffm-train` always starts anew and goes through its file in a random order, several times.
 
-- As shipped: every fourth chunk it trains on all events so far. As its README advises, the
+- As shipped: after every fourth chunk it trains on all events so far. As its README advises, the
   number of iterations is found with a validation set and `--auto-stop`: the latest chunk is the
   validation set, then all events are trained for that many iterations.
 - Online: a program whose shuffle has been removed. One pass (`-t 1`) over all events so far, in

@@ -75,6 +75,7 @@ def measured(task: MeasureTask) -> list[FieldRun]:
     size = Size(task.cycles, task.events)
     stream = open_stream(task.stream, task.seed, size, Path(task.data))
     fields, chunks = field_chunks(stream, task.chunks)
+    warm_up(task, stream, fields, chunks[:2])
     return [_run(task, stream, fields, chunks, setting) for setting in task.settings]
 
 
@@ -89,6 +90,17 @@ def field_chunks(stream: Stream, only: int = 0) -> tuple[Fields, list[FieldChunk
     return fields, made
 
 
+def warm_up(
+    task: MeasureTask, stream: Stream, fields: Fields, chunks: Sequence[FieldChunk]
+) -> None:
+    """Compile and load what is not the learner's own, so that it is in no time and no memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        opening = Opening(stream, fields, task.settings[0], task.seed, task.programs, folder)
+        learner = BY_NAME[task.peer].open(opening)
+        for chunk in chunks:
+            learner.step(chunk)
+
+
 def _run(
     task: MeasureTask,
     stream: Stream,
@@ -99,10 +111,6 @@ def _run(
     peer = BY_NAME[task.peer]
     with tempfile.TemporaryDirectory() as folder:
         opening = Opening(stream, fields, setting, task.seed, task.programs, folder)
-        warm = peer.open(opening)  # compiles and loads what is not the learner's own
-        for chunk in chunks[:2]:
-            warm.step(chunk)
-        del warm
         gc.collect()
         forget_peak()
         before = resident_bytes()

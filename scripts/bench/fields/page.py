@@ -195,18 +195,24 @@ def chart(table: FieldTable) -> Chart:
 
 
 def _panel(table: FieldTable, stream: str) -> Panel:
-    tones: dict[str, Tone] = {peer.name: i for i, peer in enumerate(PEERS)}
     lines, top = [], 0.05
     for row in table.of(stream):
         gains = np.mean([so_far(run.events, run.constant, run.served) for run in row.runs], axis=0)
         seen = np.cumsum(row.runs[0].events)
         top = max(top, float(np.nanmax(gains)))
         name = BY_NAME[row.peer].title.replace("`", "")
-        lines.append(Line(name, tones[row.peer], numbers(seen), numbers(gains)))
+        lines.append(Line(name, _tone(row.peer), numbers(seen), numbers(gains)))
     events = sum(table.of(stream)[0].runs[0].events)
     x = Axis("events", 0, events, unit="count")
     y = Axis("gain so far", -0.1, 1.1 * top, unit="%")
     return Panel(_title(stream), x, y, tuple(lines))
+
+
+def _tone(peer: str) -> Tone:
+    """Colours are few: of our own rows, two have the special ones."""
+    if peer in ("none", "lineages"):
+        return "quiet" if peer == "none" else "accent"
+    return [one.name for one in PEERS if one.name not in ("none", "lineages")].index(peer)
 
 
 def so_far(

@@ -19,7 +19,7 @@ from scripts.bench.fields.peers import BY_NAME
 from scripts.bench.regrets.streams import Size
 from scripts.results.readme import ROOT
 
-START_S = 4.0
+START_S = 3.5
 """What a process takes before it trains, about."""
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
