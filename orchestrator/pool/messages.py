@@ -2,7 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,10 +150,14 @@ class LinesResult:
 
 @dataclass(frozen=True, slots=True)
 class ArmResult:
-    """An arm's cycle: every outcome by instance number, and the winner's rows."""
+    """An arm's cycle: every outcome by instance number, and the winner's rows.
+
+    `shared` is where trainers can read these rows, if they can.
+    """
 
     arm: str
     outcomes: tuple[Outcome, ...]
     winner: int | None
     tables: Tables | None
     served: float | None
+    shared: Any = None

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.bench import page
-from scripts.bench.loop import reaches
-from scripts.bench.page import Load, load_now, load_sentence, reported
+from scripts.bench.page import Load, load_now, load_sentence, reaches, reported
 
 
 def test_a_busy_machine_is_named() -> None:
@@ -53,6 +52,22 @@ def test_a_missed_bar_is_on_the_page_and_fails(
     for part in ("| a table |", "machine was", "**MISSED**: a bar is 0.9, not 1.0"):
         assert part in text
         assert part in shown
+    assert "old" not in text
+
+
+@pytest.mark.parametrize("error", [ValueError("no\nserver"), SystemExit("no server")])
+def test_a_failed_benchmark_is_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("<!-- some: begin -->\nold\n<!-- some: end -->\n")
+    monkeypatch.setattr(page, "BENCH", str(path))
+    monkeypatch.setattr(page, "LOOK_S", 0.01)
+    with pytest.raises(type(error)), reported("some", readme=True):
+        raise error
+    text = path.read_text()
+    assert f"**FAILED**: {type(error).__name__}: no server" in text
+    assert "machine was" in text
     assert "old" not in text
 
 

@@ -22,7 +22,8 @@ from orchestrator.report.sections.abort_vectors import abort_vectors, thinned
 from orchestrator.report.sections.lost_instances import saved_seconds
 from orchestrator.report.sections.retained import discards
 from orchestrator.report.sections.settings import cells_of
-from orchestrator.report.study import Study, check_arms, running_mean
+from orchestrator.report.sides import study_of
+from orchestrator.report.study import Study, running_mean
 from orchestrator.report.verdict import Verdict
 from orchestrator.report.write import compute, write
 from orchestrator.storage.output import Output
@@ -324,7 +325,7 @@ def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("cycles", [1, 20])
+@pytest.mark.parametrize("cycles", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_odd_records_are_shown_as_far_as_they_go(
     spoil: Callable[[CycleRecord], CycleRecord], cycles: int, tmp_path: Path
 ) -> None:
@@ -346,6 +347,7 @@ def test_one_arm_and_no_cycles_are_shown_too() -> None:
     assert len(beside) >= 6
 
 
+@pytest.mark.slow
 def test_runs_that_differ_in_seeds_alone_are_taken_together() -> None:
     kinds = {"loss": {"production": 0.1, "entropic": 0.004}, "lift": {"entropic": 1.0}}
     runs = [replace(made_up(seed=seed, **kinds), name=f"seed-{seed}") for seed in range(4)]
@@ -370,16 +372,15 @@ def test_the_interval_over_runs_is_students() -> None:
 
 def test_arms_can_be_chosen() -> None:
     run = made_up(RULES, cycles=20)
-    study = Study((run,), baseline="naive", challenger="fast")
-    check_arms(study)
+    study = study_of((run,), "naive", "fast")
     pair = study.main_pair(run)
     assert pair is not None
     assert (pair.arm, pair.baseline) == ("fast", "naive")
     assert study.arms[:2] == ("naive", "fast")
     with pytest.raises(InputError, match="--baseline: no run has an arm named 'x'"):
-        check_arms(Study((run,), baseline="x"))
+        study_of((run,), "x", None)
     with pytest.raises(InputError, match="--challenger and --baseline must be different"):
-        check_arms(Study((run,), baseline="naive", challenger="naive"))
+        study_of((run,), "naive", "naive")
 
 
 def test_a_running_mean_keeps_a_constant_and_needs_no_full_window() -> None:

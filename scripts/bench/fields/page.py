@@ -191,7 +191,7 @@ def chart(table: FieldTable) -> Chart:
         "Served gain over a constant CTR, from the second chunk to here. Lines that leave the "
         "picture below are worse than a constant."
     )
-    return Chart("field", "The field on the same events", caption, panels, wide=False, columns=1)
+    return Chart("field", "The field on the same events", caption, panels)
 
 
 def _panel(table: FieldTable, stream: str) -> Panel:
@@ -201,7 +201,8 @@ def _panel(table: FieldTable, stream: str) -> Panel:
         seen = np.cumsum(row.runs[0].events)
         top = max(top, float(np.nanmax(gains)))
         name = BY_NAME[row.peer].title.replace("`", "")
-        lines.append(Line(name, _tone(row.peer), numbers(seen), numbers(gains)))
+        dots = row.peer == "lineages"
+        lines.append(Line(name, _tone(row.peer), numbers(seen), numbers(gains), dots=dots))
     events = sum(table.of(stream)[0].runs[0].events)
     x = Axis("events", 0, events, unit="count")
     y = Axis("gain so far", -0.1, 1.1 * top, unit="%")
