@@ -200,11 +200,11 @@ def _panel(table: FieldTable, stream: str) -> Panel:
         gains = np.mean([so_far(run.events, run.constant, run.served) for run in row.runs], axis=0)
         seen = np.cumsum(row.runs[0].events)
         top = max(top, float(np.nanmax(gains)))
-        name = BY_NAME[row.peer].title.replace("`", "")
+        name = f"OFFSET {row.peer}" if BY_NAME[row.peer].ours else row.peer  # short, for the legend
         dots = row.peer == "lineages"
         lines.append(Line(name, _tone(row.peer), numbers(seen), numbers(gains), dots=dots))
     events = sum(table.of(stream)[0].runs[0].events)
-    x = Axis("events", 0, events, unit="count")
+    x = Axis("events", 0, 1.02 * events, unit="count")
     y = Axis("gain so far", -0.1, 1.1 * top, unit="%")
     return Panel(_title(stream), x, y, tuple(lines))
 
