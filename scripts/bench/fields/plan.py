@@ -73,7 +73,7 @@ class Machine:
                     future.result()
                     done_s += cost_s(work[future])
                     spent = time.monotonic() - began
-                    left = spent * (all_s / done_s - 1.0)
+                    left = max(0.0, spent * (all_s / done_s - 1.0))
                     head = f"[{title} {number}/{len(missing)}, {spent / 60:.1f} min"
                     self.say(f"{head}, about {left / 60:.1f} left] {described(work[future])}")
             except BaseException:
