@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Creates .venv with exactly what scripts/requirements.lock pins, and Holdfast in editable mode.
 # Does nothing if .venv was made from the same lock. PYTHON chooses the interpreter.
-# --peers adds the tuners that scripts/bench/regret.py --peers compares with; --torch adds PyTorch,
-# for divergence/torch and its tests.
+# --peers adds the tuners that scripts/bench/regret.py --peers compares with and the learners of
+# scripts/bench/field.py; --torch adds PyTorch, for divergence/torch, its tests and field.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 stamp=.venv/holdfast.lock
@@ -16,7 +16,7 @@ if ! cmp -s scripts/requirements.lock "$stamp"; then
     cp scripts/requirements.lock "$stamp"
 fi
 if [[ "${1-}" == --peers ]] && ! cmp -s scripts/bench/requirements-peers.lock .venv/peers.lock; then
-    echo "adding the peers of the regret benchmark to .venv (once per lock; a minute)" >&2
+    echo "adding the peers of the benchmarks to .venv (once per lock; a minute)" >&2
     .venv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r scripts/bench/requirements-peers.lock
     cp scripts/bench/requirements-peers.lock .venv/peers.lock
 fi

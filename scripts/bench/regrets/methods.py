@@ -76,10 +76,10 @@ def served_by(
 ) -> dict[str, Served]:
     """What each arm served on each chunk, and what the means of lines would have."""
     found: dict[str, Served] = {name: [] for name in _names(config, together)}
-    arms = _new_arms(config, stream)
-    with closing(_pool(arms, config, stream, together)) as pool:
+    arms = new_arms(config, stream)
+    with closing(new_pool(arms, config, stream, together)) as pool:
         for prepared in stream.chunks:
-            for name, logloss in _cycle(arms, config, pool, prepared).items():
+            for name, logloss in one_cycle(arms, config, pool, prepared).items():
                 found[name].append(logloss)
     return found
 
@@ -88,7 +88,7 @@ def _names(config: RunConfig, together: tuple[int, ...]) -> list[str]:
     return [*(arm.name for arm in config.arms), *map(mean_name, together)]
 
 
-def _cycle(
+def one_cycle(
     arms: Mapping[str, ArmState], config: RunConfig, pool: Pool, prepared: PreparedChunk
 ) -> dict[str, float | None]:
     """A cycle, as `run_cycle` does it, with nothing written: what was served."""
@@ -102,16 +102,18 @@ def _cycle(
     return served | (pool.served if isinstance(pool, MeanPool) else {})
 
 
-def _new_arms(config: RunConfig, stream: Stream) -> dict[str, ArmState]:
+def new_arms(config: RunConfig, stream: Stream) -> dict[str, ArmState]:
+    """The arms of a config, which have seen nothing."""
     options = model_config(config, stream.spec)
     if isinstance(config.search.select, LineagesSelect):
         return {arm.name: LinesArm(config, arm, Model(options), _no_file) for arm in config.arms}
     return {arm.name: ArmState(config, arm, Model(options)) for arm in config.arms}
 
 
-def _pool(
+def new_pool(
     arms: Mapping[str, ArmState], config: RunConfig, stream: Stream, together: tuple[int, ...] = ()
 ) -> Pool:
+    """The pool that trains them, in this process."""
     first = next(iter(arms.values()))
     job = Job(stream.spec, first.model.shape, config.model.tau)
     rules = [first.sample_rule]
