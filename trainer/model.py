@@ -165,6 +165,14 @@ class Model:
             array.setflags(write=False)
         return WorkingSet(tables, user_rows, ad_rows)
 
+    def found(self, chunk: Chunk, trained: Tables) -> WorkingSet:
+        """Rows that another process has gathered and trained, and where in this model they are."""
+        return WorkingSet(trained, self.user.find(chunk.user_keys), self.ad.find(chunk.ad_keys))
+
+    def norms(self) -> tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]:
+        """The largest |entry| and the mean square of each row, of user features and ad features."""
+        return tuple((side.inf, side.msqr) for side in (self.user, self.ad))
+
     def vectors(self, side: Side, keys: Keys) -> NDArray[np.float32]:
         """float32 [keys, length]: the vectors of one side's keys, initial ones for new keys."""
         (rows, _), _ = self._gather_side(side, keys, self.cycle, 0.0, 1.0)

@@ -77,7 +77,7 @@ class MeanArm(LinesArm):
 
     def adopt(self, plan: Plan, result: LinesResult) -> Changes | None:  # type: ignore[override]
         """Learn from a cycle. None where the mean has other members, or there is none."""
-        changes = super().adopt(plan, result)
+        changes: Changes | None = super().adopt(plan, result)
         self._start = None
         return changes
 
@@ -118,4 +118,5 @@ class MeanArm(LinesArm):
             elif since >= 0:
                 self._biases[seat, 1] *= self._sums_kept ** (plan.cycle - since)
         put_members(start, self.model.shape, self._options.model, plan.chunk, rows)
-        return self.promote(plan.cycle, plan.chunk, start, start.tables)
+        changes: Changes = self.promote(plan.cycle, plan.chunk, start, start.tables)
+        return changes

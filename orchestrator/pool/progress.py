@@ -13,7 +13,6 @@ from orchestrator.pool.messages import (
 )
 from orchestrator.pool.retry import retry_or_fail, without_result
 from orchestrator.search.selection import select
-from trainer.kernel import Tables
 from trainer.outcome import Outcome, Status
 
 SMOOTHING = 0.3
@@ -177,7 +176,7 @@ class ArmProgress:
                     task, Status.LATE, "the cycle's deadline came first"
                 )
 
-    def result(self, tables: Tables | None) -> ArmResult:
+    def result(self, tables: Any) -> ArmResult:
         """The result, once every instance has an outcome."""
         outcomes = tuple(self._done[i] for i in sorted(self._done))
         return ArmResult(self.name, outcomes, self.winner, tables, self._served)
