@@ -28,6 +28,7 @@ def trainer_of(config: RunConfig, spec: FeatureSpec) -> Trainer:
     """The trainer of a run."""
     other = config.trainer
     if isinstance(other, StateTrainerConfig):
+        other.require()
         recipe = Recipe(other.reference, other.arguments, config.seed, other.own)
         return StateTrainer(recipe, spec, config.model.tau)
     return Offset(model_config(config, spec), config.model.tau)

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from divergence.errors import InputError
 from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, StartFromRun, feature_spec
+from orchestrator.config.trainer_checks import require_offset
 from orchestrator.journal.journal import check_files, cycles_of, read_record
 from orchestrator.journal.models import champion_in, read_trained, served_trainer, trainer_of
 from orchestrator.journal.record import CorruptError, CycleRecord, winning_outcome
@@ -29,7 +30,6 @@ from trainer.offset import Offset
 from trainer.outcome import Outcome, Status
 from trainer.trajectory import Trajectory
 
-NOT_OFFSET = "vectors are shown for the trainer offset only, but this run has {}"
 OUTCOME = TypeAdapter(Outcome)
 
 
@@ -112,8 +112,8 @@ class History:
 
     @property
     def _offset(self) -> Offset:
-        if not isinstance(self.trainer, Offset):
-            raise InputError(f"{self.store.uri}: {NOT_OFFSET.format(self.config.trainer.kind)}")
+        require_offset(self.config, "showing single vectors")
+        assert isinstance(self.trainer, Offset)
         return self.trainer
 
     def arm(self, name: str | None) -> ArmConfig:

@@ -30,7 +30,7 @@ class TorchEmbeddings:
     """Trained in batches by one of PyTorch's optimizers."""
 
     parameters: ClassVar[dict[str, Any]] = {"step": (0.003, 3.0)}
-    watched: ClassVar[tuple[str, ...]] = TABLES
+    watched: ClassVar[tuple[str, ...]] = ("user", "ad")
     rules: ClassVar[tuple[str, ...]] = ("none", "entropic", "euclidean", "holdfast")
     multipliers: ClassVar[tuple[str, ...]] = ("user.mu", "ad.mu")
 

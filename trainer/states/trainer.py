@@ -160,9 +160,9 @@ class StateTrainer:
                 if done != len(chunk):
                     raise ValueError(f"train gave logits of {done} of {len(chunk)} events")
                 divergence = self._diverged(state, done) or _not_finite(state, done)
-        done = done if divergence is None else divergence.event + 1
-        logits = np.concatenate(found)[:done]
-        loss = log_loss(logits, chunk.click[:done]) if done else float("nan")
+            done = done if divergence is None else divergence.event + 1
+            logits = np.concatenate(found)[:done]
+            loss = log_loss(logits, chunk.click[:done]) if done else float("nan")
         status = status if divergence is None else Status.DIVERGED
         seconds = time.perf_counter() - begin
         outcome = Outcome(
