@@ -146,6 +146,11 @@ class Model:
         """How many vectors are alive."""
         return len(self.user) + len(self.ad)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has seen nothing. One that starts from another run has vectors already."""
+        return self.cycle < 0 and not len(self)
+
     def gather(
         self, chunk: Chunk, cycle: int, *, mu0: float = 0.0, sums_kept: float = 1.0
     ) -> WorkingSet:

@@ -61,6 +61,11 @@ class AnyModel(Protocol):
     config: Any
     """What it is made for. It has the features as `spec`."""
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has seen nothing."""
+        ...
+
     def gather(
         self, chunk: Any, cycle: int, *, mu0: float = 0.0, sums_kept: float = 1.0
     ) -> AnyStart:

@@ -88,8 +88,7 @@ class LineHistory:
         cycle = int(found[1]) if found else -1
         if cycle < self.arm.first_cycle:
             model = self.first_model()
-            new = model.cycle < 0 and not len(model)  # one of another run has vectors already
-            return None if new else self.trainer.save(model, rows=True)
+            return None if model.is_new else self.trainer.save(model, rows=True)
         if found is None or found[2] is None:
             return self.trainer.save(self.champion_after(self.record(cycle)), rows=True)
         line = int(found[2])

@@ -58,7 +58,7 @@ def test_a_class_of_the_user_s_own_is_recorded_and_read_without_it() -> None:
     assert config_hash(unseen) == config_hash(found)
     own_code.allow([EXAMPLES])
     with pytest.raises(InputError, match=r"the code of my_trainers:Logistic has changed"):
-        read_config(text.replace(str(found.trainer.model_dump()["code"]), "0" * 64), "run")
+        read_config(text.replace(str(found.trainer.model_dump()["code"]), "f" * 64), "run")
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 """Runs of another trainer than OFFSET, in this process: resume, replay, lines, report, score."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner
 
 from orchestrator.cli import main
 from orchestrator.loop import lines_arm
@@ -17,6 +16,7 @@ from support.trainers import EXAMPLES, config_of, own_trainers
 from trainer.outcome import Status
 
 LINES = "search.select={kind: lineages, replace_every: [1, 2]}"
+Ask = Callable[..., tuple[int, str]]
 CODE = ("--code", str(EXAMPLES))
 
 
@@ -27,9 +27,19 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def ask(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(main, arguments)
-    return done.exit_code, done.output
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    def call(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["holdfast", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        out, err = capsys.readouterr()
+        return code, out + err
+
+    return call
 
 
 @pytest.mark.parametrize("more", [(), (LINES,)], ids=["champion", "lineages"])
@@ -66,7 +76,7 @@ def test_caution_shortens_the_first_parameter(tmp_path: Path) -> None:
     assert {o.setting.value("step") for r in found for o in r.outcomes[1:]} >= {1000.0}
 
 
-def test_log_report_replay_and_score_from_the_command_line(tmp_path: Path) -> None:
+def test_log_report_replay_and_score_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     go_here(config_of("own", LINES), run)
     assert ask("replay", run, "--cycle", "3", "--instance", "1", *CODE)[0] == 0
@@ -98,7 +108,7 @@ def test_log_report_replay_and_score_from_the_command_line(tmp_path: Path) -> No
     ],
 )
 def test_what_only_offset_can_do_says_so_in_one_line(
-    tmp_path: Path, command: tuple[str, ...], text: str
+    ask: Ask, tmp_path: Path, command: tuple[str, ...], text: str
 ) -> None:
     go_here(config_of("own", "cycles=1"), tmp_path / "run")
     names = {"RUN": str(tmp_path / "run"), "PLACE": str(tmp_path / "place")}

@@ -44,7 +44,7 @@ def test_logits_of_too_few_events_are_an_error_of_the_trainer(case: Case) -> Non
     def train(chunk: Any, state: Any, setting: Any) -> Iterator[Any]:
         yield np.zeros(7)
 
-    with pytest.raises(ValueError, match="train gave logits of 7 of 6"):
+    with pytest.raises(ValueError, match="train gave logits of 7 of "):
         with_train(case, train).train(case.trainer.new_model(), 0)
 
 
@@ -124,7 +124,7 @@ def test_rows_that_appear_and_go_are_in_deltas(case: Case) -> None:
     assert {name: array.tolist() for name, array in again.state.items()} == {
         name: array.tolist() for name, array in new.items()
     }
-    with pytest.raises(InputError, match="delta applies to a model of cycle 0, but this .* 1"):
+    with pytest.raises(InputError, match=r"delta applies to a model of cycle 0, but this .* 1"):
         trainer.apply_delta(again, trainer.save_delta(model, changes), "delta")
 
 

@@ -39,6 +39,11 @@ class StateModel:
     def __init__(self, trainer: Any, state: State, cycle: int = -1) -> None:
         self.config, self.state, self.cycle = trainer, state, cycle
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has seen nothing."""
+        return self.cycle < 0
+
     def gather(
         self, chunk: Any, cycle: int, *, mu0: float = 0.0, sums_kept: float = 1.0
     ) -> StateStart:
