@@ -103,7 +103,7 @@ def test_log_report_replay_and_score_from_the_command_line(ask: Ask, tmp_path: P
     [
         (("replay", "RUN", "--cycle", "0", "--instance", "0", "--story", *CODE), "replay --story"),
         (("publish", "RUN", "PLACE"), "publish"),
-        (("export", "RUN", "--out", "PLACE"), "serving and exporting vectors"),
+        (("export", "RUN", "--as", "parquet", "--out", "PLACE"), "serving and exporting vectors"),
         (("serve", "RUN"), "serving and exporting vectors"),
     ],
 )

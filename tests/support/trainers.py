@@ -13,7 +13,7 @@ from orchestrator.journal.models import trainer_of
 from orchestrator.loop.lines_arm import line_options
 from orchestrator.search.sampler import fitted_to
 from orchestrator.sources.opening import open_source
-from trainer.contract.trainers import Case
+from trainer.contract.trainers import TrainerCase
 from trainer.setting import Setting
 
 EXAMPLES = Path(__file__).parents[2] / "configs" / "trainers"
@@ -54,14 +54,14 @@ def config_of(trainer: str, *assignments: str, events: int = 300) -> RunConfig:
     return read_config(text, "run.yaml", assignments)
 
 
-def case_of(trainer: str, *assignments: str) -> Case:
+def case_of(trainer: str, *assignments: str) -> TrainerCase:
     """What the contract of trainers is checked with; of the config's last arm."""
     config = config_of(trainer, *assignments, events=600)
     source = open_source(config.source, feature_spec(config.features))
     arm, made = config.arms[-1], trainer_of(config, source.spec)
     events = [source.events(cycle) for cycle in range(2)]
     setting = fitted_to(space_of(config, arm, made.rho0), SMALL_STEPS)
-    return Case(
+    return TrainerCase(
         made,
         [one.table for one in events if one is not None],
         setting,

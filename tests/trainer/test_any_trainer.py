@@ -9,7 +9,7 @@ import pytest
 
 from divergence.errors import InputError
 from support.trainers import case_of, own_trainers
-from trainer.contract.trainers import CHECKS, Case, timeless
+from trainer.contract.trainers import CHECKS, TrainerCase, timeless
 from trainer.outcome import Status
 from trainer.setting import setting_of
 from trainer.states.model import StateModel, changes_between
@@ -23,24 +23,24 @@ def own() -> Iterator[None]:
 
 
 @pytest.fixture
-def case() -> Case:
+def case() -> TrainerCase:
     return case_of("own")
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.__name__))
 @pytest.mark.parametrize("trainer", ["offset", "own"])
-def test_the_contract_of_trainers(trainer: str, check: Callable[[Case], str]) -> None:
+def test_the_contract_of_trainers(trainer: str, check: Callable[[TrainerCase], str]) -> None:
     assert check(case_of(trainer)) == ""
 
 
-def with_train(case: Case, train: Any) -> Case:
+def with_train(case: TrainerCase, train: Any) -> TrainerCase:
     """The case with another way to train."""
     assert isinstance(case.trainer, StateTrainer)
     case.trainer.own.train = train
     return case
 
 
-def test_logits_of_too_few_events_are_an_error_of_the_trainer(case: Case) -> None:
+def test_logits_of_too_few_events_are_an_error_of_the_trainer(case: TrainerCase) -> None:
     def train(chunk: Any, state: Any, setting: Any) -> Iterator[Any]:
         yield np.zeros(7)
 
@@ -49,7 +49,7 @@ def test_logits_of_too_few_events_are_an_error_of_the_trainer(case: Case) -> Non
 
 
 @pytest.mark.parametrize("value", [15.0, -15.0, np.inf, np.nan])
-def test_an_entry_at_tau_or_not_finite_is_divergence(case: Case, value: float) -> None:
+def test_an_entry_at_tau_or_not_finite_is_divergence(case: TrainerCase, value: float) -> None:
     def train(chunk: Any, state: Any, setting: Any) -> Iterator[Any]:
         yield np.zeros(100)
         state["weights"][3] = value
@@ -62,7 +62,7 @@ def test_an_entry_at_tau_or_not_finite_is_divergence(case: Case, value: float) -
     assert trained.outcome.reason.startswith("weights reached")
 
 
-def test_an_entry_below_tau_is_not_divergence(case: Case) -> None:
+def test_an_entry_below_tau_is_not_divergence(case: TrainerCase) -> None:
     def train(chunk: Any, state: Any, setting: Any) -> Iterator[Any]:
         state["weights"][3] = 14.99
         yield np.zeros(len(chunk[1]))
@@ -72,7 +72,7 @@ def test_an_entry_below_tau_is_not_divergence(case: Case) -> None:
     assert trained.outcome.logloss == pytest.approx(np.log(2))
 
 
-def test_the_first_logit_that_is_not_finite_is_where_it_diverged(case: Case) -> None:
+def test_the_first_logit_that_is_not_finite_is_where_it_diverged(case: TrainerCase) -> None:
     def train(chunk: Any, state: Any, setting: Any) -> Iterator[Any]:
         logits = np.zeros(len(chunk[1]))
         logits[41:] = np.nan
@@ -83,7 +83,7 @@ def test_the_first_logit_that_is_not_finite_is_where_it_diverged(case: Case) -> 
     assert (trained.outcome.divergence.event, trained.outcome.events_done) == (41, 42)
 
 
-def test_steps_that_are_too_large_diverge_at_the_same_event_when_traced(case: Case) -> None:
+def test_steps_that_are_too_large_diverge_at_the_same_event_when_traced(case: TrainerCase) -> None:
     hot = setting_of({"step": 30.0, "decay": 1e-6})
     trainer, model = case.trainer, case.trainer.new_model()
     chunk = trainer.compile(case.tables[0])
@@ -96,9 +96,9 @@ def test_steps_that_are_too_large_diverge_at_the_same_event_when_traced(case: Ca
     assert {one.level for one in traced.crossings} == {0.125, 0.25, 0.5, 0.75, 1.0}
 
 
-def test_it_travels_with_the_source_of_its_class(case: Case) -> None:
+def test_it_travels_with_the_source_of_its_class(case: TrainerCase) -> None:
     again = pickle.loads(pickle.dumps(case.trainer))
-    other = Case(again, case.tables, case.setting, case.rule, case.options)
+    other = TrainerCase(again, case.tables, case.setting, case.rule, case.options)
     assert other.bits(other.after(2)) == case.bits(case.after(2))
 
 
@@ -112,7 +112,7 @@ def test_a_delta_has_the_rows_that_changed() -> None:
     assert (at.tolist(), found.rows, found.removed) == ([5], {"b": None, "c": None}, ("gone",))
 
 
-def test_rows_that_appear_and_go_are_in_deltas(case: Case) -> None:
+def test_rows_that_appear_and_go_are_in_deltas(case: TrainerCase) -> None:
     trainer = case.trainer
     first = {"weights": np.arange(4.0), "old": np.zeros(2)}
     model = StateModel(trainer, first, 0)
@@ -136,14 +136,14 @@ def test_rows_that_appear_and_go_are_in_deltas(case: Case) -> None:
         ({"a": np.zeros(2, "U3")}, r"state\['a'\] must be of float32, .* but is of <U3"),
     ],
 )
-def test_a_state_that_no_file_can_hold_is_refused(case: Case, state: Any, text: str) -> None:
+def test_a_state_that_no_file_can_hold_is_refused(case: TrainerCase, state: Any, text: str) -> None:
     assert isinstance(case.trainer, StateTrainer)
     case.trainer.own.start = lambda: state
     with pytest.raises(InputError, match=text):
         case.trainer.new_model()
 
 
-def test_a_file_of_other_options_or_cut_short_is_refused(case: Case) -> None:
+def test_a_file_of_other_options_or_cut_short_is_refused(case: TrainerCase) -> None:
     data = case.bits(case.after(1))
     with pytest.raises(InputError, match="m is not a Holdfast model, or is damaged"):
         case.trainer.load(data[:-3], "m")

@@ -15,7 +15,7 @@ from trainer.setting import Setting
 
 
 @dataclass(frozen=True)
-class Case:
+class TrainerCase:
     """A trainer, events of at least two cycles, and a setting that does not diverge on them."""
 
     trainer: Trainer
@@ -47,7 +47,7 @@ class Case:
         return self.trainer.save(model)
 
 
-def repeats(case: Case) -> str:
+def repeats(case: TrainerCase) -> str:
     """Training is a pure function: the same bits twice, and the start stays as it was."""
     model = case.after(1)
     before = case.bits(model)
@@ -62,7 +62,7 @@ def repeats(case: Case) -> str:
     return "" if found[0] == found[1] else "training twice gave different bits"
 
 
-def is_retained(case: Case) -> str:
+def is_retained(case: TrainerCase) -> str:
     """The outcome has all events, a finite log-loss and no reason."""
     _, _, trained = case.train(case.trainer.new_model(), 0)
     one = trained.outcome
@@ -70,7 +70,7 @@ def is_retained(case: Case) -> str:
     return "" if whole and one.logloss < 100 and not one.reason else f"not retained: {one}"
 
 
-def scores_before_training(case: Case) -> str:
+def scores_before_training(case: TrainerCase) -> str:
     """Scoring changes nothing, and gives one log-loss for a champion and for a line."""
     model = case.after(1)
     before, trainer, buffers = case.bits(model), case.trainer, Buffers()
@@ -83,7 +83,7 @@ def scores_before_training(case: Case) -> str:
     return "" if abs(served - line) < 1e-5 * served else f"served {served}, but as a line {line}"
 
 
-def probabilities_fit(case: Case) -> str:
+def probabilities_fit(case: TrainerCase) -> str:
     """`score` needs no labels, and gives probabilities."""
     model, table = case.after(1), case.tables[1]
     label = case.trainer.spec.label
@@ -92,7 +92,7 @@ def probabilities_fit(case: Case) -> str:
     return "" if good else "scores are not one probability for each event"
 
 
-def files_round_trip(case: Case) -> str:
+def files_round_trip(case: TrainerCase) -> str:
     """A full file gives the same bits; a full file and a delta those of the newer model."""
     model, trainer = case.after(1), case.trainer
     base = trainer.save(model)
@@ -106,14 +106,14 @@ def files_round_trip(case: Case) -> str:
     return "" if same else "base and delta do not give the new model"
 
 
-def stops(case: Case) -> str:
+def stops(case: TrainerCase) -> str:
     """It ends as late when it is asked to stop, unless it is done."""
     _, _, trained = case.train(case.trainer.new_model(), 0, stop=lambda: True)
     one = trained.outcome
     return "" if one.status is Status.LATE else f"asked to stop, it ended as {one.status}"
 
 
-def lines_are_the_same(case: Case) -> str:
+def lines_are_the_same(case: TrainerCase) -> str:
     """A line, a copy of it, one that was saved and a champion have the same bits."""
     lines, buffers = case.trainer.lines(case.options), Buffers()
     lines.add_new(0)
@@ -135,7 +135,7 @@ def lines_are_the_same(case: Case) -> str:
     return f"lines {odd} differ from a champion with the same setting" if odd else ""
 
 
-CHECKS: tuple[Callable[[Case], str], ...] = (
+CHECKS: tuple[Callable[[TrainerCase], str], ...] = (
     is_retained,
     repeats,
     scores_before_training,
