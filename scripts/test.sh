@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Format, lint, types and tests: the same for a person and for CI. Arguments go to pytest, which
 # runs three files at a time, on two cores, since many tests wait (-n 0: one, in its own process).
-# -m "not slow" leaves out what needs Ray or a browser and takes about a minute.
+# -m "not slow" leaves out what needs Ray or a browser and takes about a minute; few of its tests
+# wait, and each process imports all of them, so it runs one per core.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+unset PYTHONDONTWRITEBYTECODE  # some containers set it: every process would compile every file
 scripts/setup.sh
-torch=
+torch='' workers=2
 if [[ "$*" != *"not slow"* ]]; then
+    workers=3
     scripts/setup.sh --torch & torch=$!  # beside what needs one core or the network
     scripts/lab/browser.sh
 fi
@@ -18,6 +21,6 @@ fi
 nice .venv/bin/mypy & types=$!  # beside the tests, which often wait
 tests=0
 # In the order of tests/conftest.py: the longest files start first.
-.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder "$@" || tests=$?
+.venv/bin/pytest -n "$workers" --dist loadfile --no-loadscope-reorder "$@" || tests=$?
 wait "$types"
 exit "$tests"

@@ -1,7 +1,7 @@
 """What all tests share: settings of Ray, which it reads when first imported, and fixtures."""
 
+import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,16 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("patient")
+settings.register_profile("quick", settings.get_profile("patient"), max_examples=25)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before tests are imported: their decorators take the number of examples from here."""
+    settings.load_profile("quick" if is_quick(config) else "patient")
+
+
+def is_quick(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "not slow")
 
 
 LONGEST = (
@@ -55,11 +64,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
 
 
+ALL_SLOW = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The quick lane needs no PyTorch. In the full lane its tests fail where it is missing."""
-    quick = "not slow" in (config.option.markexpr or "")
-    ignored = quick and collection_path.name.startswith("test_torch") and not find_spec("torch")
-    return True if ignored else None
+    """The quick lane imports no file whose tests are all slow: PyTorch or Ray takes seconds."""
+    quick = is_quick(config) and collection_path.suffix == ".py"
+    return True if quick and ALL_SLOW.search(collection_path.read_text()) else None
 
 
 @pytest.fixture(autouse=True)

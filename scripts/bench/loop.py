@@ -44,7 +44,7 @@ from orchestrator.pool.retry import RetryPolicy  # noqa: E402
 from orchestrator.search.sampler import SearchState, cycle_rng, draw_quantiles  # noqa: E402
 from orchestrator.sources.opening import open_source  # noqa: E402
 from orchestrator.storage.open import open_store  # noqa: E402
-from scripts.bench.page import add_options, reported  # noqa: E402
+from scripts.bench.page import add_options, reaches, reported  # noqa: E402
 from scripts.bench.turns import TimedPool, turns  # noqa: E402
 from trainer.chunk import Chunk, compile_chunk  # noqa: E402
 from trainer.instance import Buffers, Job, train  # noqa: E402
@@ -400,12 +400,6 @@ def table(parts: dict[str, Callable[[], list[Row]]]) -> list[str]:
             if wanted and not reaches(measured, wanted):
                 missed.append(f"{what}: {measured}, not {wanted}")
     return missed
-
-
-def reaches(measured: str, wanted: str) -> bool:
-    """Whether the first number of `measured` is as `wanted` says: ">= 0.95" or "<= 1.1"."""
-    number, (sign, bar) = float(measured.split()[0]), wanted.split()
-    return number >= float(bar) if sign == ">=" else number <= float(bar)
 
 
 if __name__ == "__main__":

@@ -93,3 +93,9 @@ def processor() -> str:
     lines = info.read_text().splitlines() if info.exists() else []
     named = (x.split(":")[1].strip() for x in lines if x.startswith("model name"))
     return next(named, platform.processor() or platform.machine())
+
+
+def reaches(measured: str, wanted: str) -> bool:
+    """Whether the first number of `measured` is as `wanted` says: ">= 0.95" or "<= 1.1"."""
+    number, (sign, bar) = float(measured.split()[0]), wanted.split()
+    return number >= float(bar) if sign == ">=" else number <= float(bar)

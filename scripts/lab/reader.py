@@ -57,7 +57,7 @@ class WatchedService:
         assert newest.cycle == journal.current.version.cycle, "the last champion is not published"
         files = [file.sha256 for file in journal.current.version.files]
         assert [file.sha256 for file in newest.files] == files, "published files differ"
-        served = self._ask()["pctr"]
+        served = self._request()["pctr"]
         assert served == journal.score(USER, self._ads).pctr.tolist(), "served scores differ"
         return (
             f"Serving followed through {len(self.versions)} versions, answered {self.answers} of "
@@ -76,7 +76,7 @@ class WatchedService:
         while not self._over.wait(ASK_EVERY_S):
             began = time.monotonic()
             try:
-                answer = self._ask()
+                answer = self._request()
             except (OSError, http.client.HTTPException, ValueError) as error:
                 self.failure = f"no answer: {error!r}"
                 return
@@ -88,7 +88,7 @@ class WatchedService:
             self.answers += 1
             self.slowest_s = max(self.slowest_s, time.monotonic() - began)
 
-    def _ask(self) -> Any:
+    def _request(self) -> Any:
         connection = http.client.HTTPConnection(self._address, timeout=10)
         body = json.dumps({"user": USER, "ads": self._ads})
         connection.request("POST", "/v1/score", body, {"Content-Type": "application/json"})

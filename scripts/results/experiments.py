@@ -34,10 +34,12 @@ class Experiment:
     """Aborted instances of each run that are trained again for the scatter."""
     events: int | None = None
     """All events of a stream that ends; None: it is simulated, and has a seed of its own."""
+    seeds: tuple[int, ...] = SEEDS
+    """The seeds of its results."""
 
     def runs(self, seeds: tuple[int, ...], sets: tuple[str, ...] = ()) -> list["PlannedRun"]:
-        """One run for each seed."""
-        return [PlannedRun(self, seed, sets) for seed in seeds]
+        """One run for each seed; without any, for those of its results."""
+        return [PlannedRun(self, seed, sets) for seed in seeds or self.seeds]
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ NARROW = (
     "search.sampler.explore=0.1",
 )
 EXPERIMENTS = (
+    Experiment("demo", "quickstart", seeds=(1, 2, 3, 4, 5)),
     Experiment("movielens", "paper-movielens", aborts=2, events=100_000),
     Experiment("week", "paper-week", aborts=2),
     Experiment("wide", "paper-week", WIDE),
@@ -135,8 +138,8 @@ EXPERIMENTS = (
 
 
 def planned(
-    seeds: tuple[int, ...], only: tuple[str, ...] = (), sets: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (), only: tuple[str, ...] = (), sets: tuple[str, ...] = ()
 ) -> list[PlannedRun]:
-    """All runs, experiment by experiment."""
+    """All runs, experiment by experiment; without seeds, with those of the results."""
     wanted = [one for one in EXPERIMENTS if not only or one.name in only]
     return [run for one in wanted for run in one.runs(seeds, sets)]

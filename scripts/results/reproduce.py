@@ -15,7 +15,7 @@ import click
 from divergence.errors import InputError
 from orchestrator.watch.console import duration
 from scripts.results.experiment_tables import TABLES, write_tables
-from scripts.results.experiments import EXPERIMENTS, HOLDFAST, SEEDS, PlannedRun, planned
+from scripts.results.experiments import EXPERIMENTS, HOLDFAST, PlannedRun, planned
 from scripts.results.readme import ROOT
 from scripts.results.running import Forecast, call, check_configs, event_seconds, run_all
 
@@ -41,7 +41,7 @@ class Seeds(click.ParamType[tuple[int, ...]]):
 @click.command()
 @click.option("--out", default="runs/paper", show_default=True, type=click.Path(path_type=Path),
               help="Folder of the runs and reports.")  # fmt: skip
-@click.option("--seeds", default=f"{SEEDS[0]}-{SEEDS[-1]}", show_default=True, type=Seeds(),
+@click.option("--seeds", show_default="those of the results", type=Seeds(),
               help="Such as 1-3 or 1,2,5.")  # fmt: skip
 @click.option("--only", multiple=True, type=click.Choice([one.name for one in EXPERIMENTS]),
               help="Only this experiment. Can be repeated.")  # fmt: skip
@@ -52,7 +52,7 @@ class Seeds(click.ParamType[tuple[int, ...]]):
 @click.option("--list", "listed", is_flag=True, help="Show commands and times, run nothing.")
 def main(
     out: Path,
-    seeds: tuple[int, ...],
+    seeds: tuple[int, ...] | None,
     only: tuple[str, ...],
     jobs: int,
     sets: tuple[str, ...],
@@ -61,7 +61,7 @@ def main(
     """Run every experiment of the paper and the stability map; resumable."""
     out = out.resolve()
     try:
-        runs = planned(seeds, only, sets)
+        runs = planned(seeds or (), only, sets)
         check_configs(runs, out)
     except InputError as error:
         click.echo(f"reproduce: {error}", err=True)
@@ -82,7 +82,7 @@ def main(
     if any(run.experiment.name == "movielens" for run in runs):
         call([HOLDFAST, "data", "fetch", "movielens-100k"])
     run_all(pace)
-    trial = bool(sets) or seeds != SEEDS
+    trial = bool(sets or seeds)
     tables = out / "tables" if trial else TABLES
     _write(runs, out, tables)
     click.echo(f"done; for the results page: python scripts/results/results.py {_shown(tables)}")

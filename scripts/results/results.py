@@ -14,7 +14,10 @@ from scripts.results.parts import PARTS, ResultPart
 from scripts.results.readme import RESULTS, ROOT, replace_block
 
 PICTURES = Path(__file__).parent
+PAGES = (RESULTS, "README.md", "divergence/torch/README.md")
+"""All pages with pictures of this folder."""
 MARKETS = {
+    "demo": "stormy, the demo",
     "week": "stormy, a week",
     "wide": "stormy, draws x/÷100",
     "faint": "stormy, faint signals, narrow draws",
@@ -29,7 +32,7 @@ MARKETS = {
 def main(tables: Path) -> None:
     """Write scripts/results/README.md and its pictures from TABLES."""
     replace_block(RESULTS, "results", page_text(tables, PICTURES))
-    pages = [(ROOT / page).read_text(encoding="utf-8") for page in (RESULTS, "README.md")]
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
     for picture in PICTURES.glob("*.svg"):
         if not any(picture.name in page for page in pages):
             picture.unlink()  # of an experiment that is no more

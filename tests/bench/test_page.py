@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.bench import page
-from scripts.bench.loop import reaches
-from scripts.bench.page import Load, load_now, load_sentence, reported
+from scripts.bench.page import Load, load_now, load_sentence, reaches, reported
 
 
 def test_a_busy_machine_is_named() -> None:

@@ -76,6 +76,7 @@ def test_a_model_kept_with_the_default_setting_serves_as_the_fixed_one(
     assert served[1:] == pytest.approx(expected[1:], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_member_that_takes_over_a_process_has_seen_nothing(setup: PeerSetup) -> None:
     """One actor of Ray Tune is one trial after the other; models must not pass between them."""
     trial = object.__new__(import_module("scripts.bench.regrets.peer_tune").PeerTrial)

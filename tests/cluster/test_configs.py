@@ -9,7 +9,6 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
-from ray.autoscaler._private.util import prepare_config, validate_config
 
 from orchestrator.config.file import load_config
 from support.kuberay import check_manifest
@@ -25,12 +24,18 @@ def load(name: str, tls: bool = False) -> dict[str, Any]:
     return found
 
 
+def check_as_ray_up_does(given: dict[str, Any]) -> None:
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    validate_config(prepare_config(copy.deepcopy(given)))
+
+
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_ray_up_accepts_the_config(cloud: str) -> None:
     given = load(f"{cloud}.yaml")
-    validate_config(prepare_config(copy.deepcopy(given)))
+    check_as_ray_up_does(given)
     with pytest.raises(Exception, match="max_wrokers"):
-        validate_config(prepare_config(copy.deepcopy(given) | {"max_wrokers": 1}))
+        check_as_ray_up_does(given | {"max_wrokers": 1})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ def test_what_ray_does_not_check(cloud: str, provider: set[str], size: str) -> N
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_ray_up_accepts_the_config_with_tls(cloud: str) -> None:
     given = load(f"{cloud}.yaml", tls=True)
-    validate_config(prepare_config(copy.deepcopy(given)))
+    check_as_ray_up_does(given)
     options = [o.removeprefix("-e ").split("=") for o in given["docker"]["run_options"]]
     environment = dict(option for option in options if option[0].startswith("RAY_"))
     files = {environment[f"RAY_TLS_{name}"] for name in ("SERVER_CERT", "SERVER_KEY", "CA_CERT")}

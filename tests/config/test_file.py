@@ -16,6 +16,7 @@ from orchestrator.validation.errors import mistakes_of, read_as
 from orchestrator.validation.strict import Strict
 from orchestrator.validation.yaml import dump
 from support.configs import MINIMAL, config, mistake_lines
+from support.strategies import examples
 from trainer.features import Feature
 
 FULL = """
@@ -400,7 +401,7 @@ json_like = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     data=st.dictionaries(
         st.sampled_from(["source", "arms", "search", "model", "features", "cycles", "actors"]),

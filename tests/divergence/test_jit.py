@@ -78,6 +78,7 @@ def sources(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_any_change_of_a_source_is_another_folder(sources: Path) -> None:
     """A kernel of a package depends on that package and on `divergence`."""
     first = folder_of(sources, "trainer")
@@ -137,6 +138,7 @@ def imported(path: Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_a_foreign_rule_is_never_stale(tmp_path: Path) -> None:
     """A rule outside `divergence` is compiled by every process, and its last edit counts."""
     (tmp_path / "kernels").mkdir()

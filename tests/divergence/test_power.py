@@ -97,6 +97,7 @@ def test_both_widths_give_the_same_bits_here_and_without_avx512() -> None:
     assert on_another_cpu("bits_of_both_forms", **ANOTHER_CPU) == bits_of_both_forms()
 
 
+@pytest.mark.slow
 def test_the_cpu_that_is_compiled_for_sets_the_width() -> None:
     assert (WIDE if has_wide_registers() else WIDTH) == LANES
     assert on_another_cpu("lanes", **ANOTHER_CPU) == str(WIDTH)
@@ -127,6 +128,7 @@ def registers() -> str:
     return "zmm" if any("fmadd" in x and "zmm" in x for x in code.splitlines()) else "others"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_wide_registers(), reason="this CPU has no AVX-512")
 @pytest.mark.parametrize("cpu", ["skylake-avx512", "icelake-server"])
 def test_llvm_does_not_split_wide_lanes_for_cpus_that_prefer_narrow_ones(cpu: str) -> None:

@@ -14,14 +14,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from selenium.webdriver.common.by import By
 
 from divergence.errors import InputError
 from orchestrator.cli import holdfast
 from orchestrator.live.follow import RunFollower
 from orchestrator.live.server import page_server
 from orchestrator.storage.open import open_store
-from support.browser import chromium, emulate
 from support.configs import simulated
 from support.made_up_runs import made_up_records, write_run
 from support.small_run import SmallRun
@@ -60,6 +58,10 @@ def wait(condition: Callable[[], Any]) -> Any:
 
 @pytest.mark.slow
 def test_the_page_follows_the_run(tmp_path: Path) -> None:
+    from selenium.webdriver.common.by import By
+
+    from support.browser import chromium, emulate
+
     folder = tmp_path / "run"
     run = SmallRun(folder)
     run.play()

@@ -52,7 +52,11 @@ def reproducible(where: Path, arm: str) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("first", "more"), [(1, ()), (5, ("arms.1.start_from={arm: production, cycle: 4}",))]
+    ("first", "more"),
+    [
+        (1, ()),
+        pytest.param(5, ("arms.1.start_from={arm: production, cycle: 4}",), marks=pytest.mark.slow),
+    ],
 )
 def test_a_resumed_run_is_the_same_to_the_bit(
     tmp_path: Path, first: int, more: tuple[str, ...]
@@ -70,6 +74,7 @@ def test_a_resumed_run_is_the_same_to_the_bit(
     assert {one.reason.split()[0] for one in replaced} >= {"worse"}
 
 
+@pytest.mark.slow
 def test_any_cycle_of_any_line_is_replayed_to_the_same_bits(tmp_path: Path) -> None:
     start = "arms.1.start_from={arm: production, cycle: 4}"
     config = small("cycles=10", *LINES, start, "retention={keep_last: 1}", "search.instances=4")

@@ -115,7 +115,9 @@ def test_what_is_served_is_the_mean_of_the_members(tmp_path: Path) -> None:
     assert 0 < norms.max_inf < config.model.tau
 
 
-@pytest.mark.parametrize(("first", "more"), [(1, ()), (5, (LATER,))])
+@pytest.mark.parametrize(
+    ("first", "more"), [(1, ()), pytest.param(5, (LATER,), marks=pytest.mark.slow)]
+)
 def test_a_resumed_run_is_the_same_to_the_bit(
     tmp_path: Path, first: int, more: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_resumed_run_is_the_same_to_the_bit(
     assert [name for name in once if once[name] != resumed.get(name)] == []
 
 
+@pytest.mark.slow
 def test_lines_are_replayed_also_of_an_arm_that_starts_from_a_mean(tmp_path: Path) -> None:
     config = small("cycles=7", *MEAN, LATER, "retention={keep_last: 1}", "search.instances=4")
     go_here(config, tmp_path)

@@ -59,7 +59,12 @@ def test_a_table_is_the_user_s_own(day: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")]
+    ("kind", "start"),
+    [
+        ("svg", b"<?xml"),
+        ("png", b"\x89PNG"),
+        pytest.param("pdf", b"%PDF", marks=pytest.mark.slow),
+    ],
 )
 def test_a_figure_is_saved(day: Path, tmp_path: Path, kind: str, start: bytes) -> None:
     path = tmp_path / "new" / f"retained.{kind}"

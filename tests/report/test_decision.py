@@ -164,6 +164,7 @@ def test_the_papers_claims_are_first_in_its_own_design_only() -> None:
         assert sections_of(study)[0].key == first
 
 
+@pytest.mark.slow
 def test_terminal_brief_and_json_begin_with_it(tmp_path: Path) -> None:
     given = simulated(OWN)
     write_run(open_store(str(tmp_path)), given, made_up_records(given, 40, lift={"third": 3.0}))

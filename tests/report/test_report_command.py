@@ -64,6 +64,7 @@ def test_brief_is_a_decision_the_retained_fraction_and_the_claims(
     assert claims.endswith(f"; the page: {tmp_path}/report.html")
 
 
+@pytest.mark.slow
 def test_a_report_on_the_papers_design_opens_with_the_picture_then_the_decision(
     tmp_path: Path,
 ) -> None:
@@ -124,6 +125,7 @@ def test_several_runs_side_by_side(day: Path, tmp_path: Path) -> None:
     assert 0 < told["arms"][0]["retained"]["low"] < told["arms"][0]["retained"]["mean"] < 1
 
 
+@pytest.mark.slow
 def test_a_damaged_record_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
     given = simulated()
     write_run(open_store(str(tmp_path)), given, made_up_records(given, 20))
@@ -142,6 +144,7 @@ def test_a_run_without_cycles_is_a_line_and_no_page(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_run_without_cycles_or_their_number_is_shown_beside_others(
     day: Path, tmp_path: Path
 ) -> None:
@@ -152,6 +155,7 @@ def test_a_run_without_cycles_or_their_number_is_shown_beside_others(
     assert "of None" not in done.output + (tmp_path / "out/report.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_no_run_is_refused_after_the_others_are_shown(
     day: Path, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_page_is_made_from_tables_alone(folder: Path, tmp_path: Path) -> None:
     alone = tmp_path / "tables"
     shutil.copytree(folder / "tables", alone)
@@ -61,6 +62,7 @@ def test_the_committed_page_is_that_of_the_committed_tables(tmp_path: Path) -> N
         assert (results.PICTURES / picture.name).exists()
 
 
+@pytest.mark.slow
 def test_an_arm_has_its_numbers_in_a_row(folder: Path) -> None:
     arms = read_arms(folder / "tables")
     assert list(arms["arm"]) == ["production", "entropic"] * 2
@@ -71,6 +73,7 @@ def test_an_arm_has_its_numbers_in_a_row(folder: Path) -> None:
     assert [(run.name, run.cycles) for run in found.runs] == [("week-1", 60), ("week-2", 60)]
 
 
+@pytest.mark.slow
 def test_tables_with_the_words_of_earlier_versions_are_read(folder: Path, tmp_path: Path) -> None:
     new = (folder / "tables" / "week.json").read_text()
     old = new.replace("too little data", "cannot be told").replace(
@@ -84,12 +87,14 @@ def test_tables_with_the_words_of_earlier_versions_are_read(folder: Path, tmp_pa
     assert [s.findings for s in before.sections] == [s.findings for s in after.sections]
 
 
+@pytest.mark.slow
 def test_writing_again_replaces_the_rows_of_an_experiment(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "tables", tmp_path / "tables")
     write_tables(WEEK, [str(folder / "week-1")], str(tmp_path / "report"), tmp_path / "tables")
     assert list(read_arms(tmp_path / "tables")["run"]) == ["week-1"] * 2
 
 
+@pytest.mark.slow
 def test_an_explanation_is_shown_only_where_a_claim_does_not_agree(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +112,7 @@ def test_an_explanation_is_shown_only_where_a_claim_does_not_agree(
         assert (f"reason of {key}." in text) == (verdict is not results.Verdict.AGREES)
 
 
+@pytest.mark.slow
 def test_the_rest_of_a_run_is_what_remains(folder: Path) -> None:
     first, new = PlannedRun(WEEK, 1), PlannedRun(WEEK, 3)
     pace = Forecast([first, new], folder, jobs=2, actors=1, event_s=1e-6)
@@ -117,6 +123,7 @@ def test_the_rest_of_a_run_is_what_remains(folder: Path) -> None:
     assert "week-3 0/60 cycles" in pace.line([new])
 
 
+@pytest.mark.slow
 def test_a_run_of_another_config_is_not_taken_for_this_one(folder: Path) -> None:
     check_configs(WEEK.runs((1, 2)), folder)
     with pytest.raises(InputError, match=r"week-1: its run has another config"):

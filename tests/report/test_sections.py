@@ -324,7 +324,7 @@ def test_arms_of_different_lengths_are_compared_where_they_overlap() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("cycles", [1, 20])
+@pytest.mark.parametrize("cycles", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_odd_records_are_shown_as_far_as_they_go(
     spoil: Callable[[CycleRecord], CycleRecord], cycles: int, tmp_path: Path
 ) -> None:
@@ -346,6 +346,7 @@ def test_one_arm_and_no_cycles_are_shown_too() -> None:
     assert len(beside) >= 6
 
 
+@pytest.mark.slow
 def test_runs_that_differ_in_seeds_alone_are_taken_together() -> None:
     kinds = {"loss": {"production": 0.1, "entropic": 0.004}, "lift": {"entropic": 1.0}}
     runs = [replace(made_up(seed=seed, **kinds), name=f"seed-{seed}") for seed in range(4)]

@@ -20,9 +20,10 @@ from orchestrator.search.sampler import (
 )
 from support.configs import config
 from support.records import SETTING, outcome
+from support.strategies import examples
 from trainer.setting import PARAMETERS, Setting
 
-quick = settings(max_examples=60)
+quick = settings(max_examples=examples(60))
 positive = st.floats(min_value=1e-6, max_value=1e6)
 intervals = st.builds(
     lambda a, b, log: Interval(low=min(a, b), high=max(a, b), log=log),

@@ -193,28 +193,35 @@ def test_no_request_is_dropped_or_mixed_while_champions_change(
     expected = {1: scorer.score(USER, ads).pctr}
     answers: list[tuple[int, bytes]] = []
     failed: list[BaseException] = []
-    stop = threading.Event()
+    stop, busy = threading.Event(), threading.Event()
 
-    def ask() -> None:
+    def keep_scoring() -> None:
         try:
-            while not stop.is_set():
+            while busy.wait() and not stop.is_set():
                 scored = scorer.score(USER, ads)
                 answers.append((scored.version.number, scored.pctr.tobytes()))
         except BaseException as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for _ in range(6):
-        publish()
-        assert scorer.refresh()
-        number = scorer.current.version.number
-        expected[number] = scorer.score(USER, ads).pctr
+    def wait_for_answers() -> None:
         seen = len(answers)
         while len(answers) < seen + 20 and not failed:
             stop.wait(0.001)
+
+    threads = [threading.Thread(target=keep_scoring) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(6):
+        publish()  # trains: the threads would only be in its way
+        busy.set()
+        wait_for_answers()
+        assert scorer.refresh()
+        number = scorer.current.version.number
+        expected[number] = scorer.score(USER, ads).pctr
+        wait_for_answers()
+        busy.clear()
     stop.set()
+    busy.set()
     for thread in threads:
         thread.join()
     assert failed == []

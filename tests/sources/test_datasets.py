@@ -155,6 +155,7 @@ def test_open_bandit(tmp_path: Path) -> None:
     assert top(found, "item_feature_0") == ["-0.5", "0.25"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True])
 def test_criteo(tmp_path: Path, packed: bool) -> None:
     path = tmp_path / ("train.txt.gz" if packed else "train.txt")
@@ -173,6 +174,7 @@ def test_criteo(tmp_path: Path, packed: bool) -> None:
     assert direct["features"] == from_parquet["features"]
 
 
+@pytest.mark.slow
 def test_avazu(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     path.write_text(AVAZU)
@@ -265,6 +267,7 @@ def wheel(folder: Path, files: dict[str, str]) -> None:
         packed.writestr(f"{about}/RECORD", "")
 
 
+@pytest.mark.slow
 def test_fetching_checks_what_pip_brought(
     tmp_path: Path, pip: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

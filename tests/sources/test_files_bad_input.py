@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from divergence.errors import InputError
 from orchestrator.sources.files.readers import lines
 from support.event_files import HEADER, SPEC, ads, all_events, csv_text, rows, source, write
+from support.strategies import examples
 from trainer.features import FeatureSpec
 
 DAY = "2024-01-01 00:00:00"
@@ -333,7 +334,7 @@ ANY = st.recursive(
     ),
 )
 FUZZ = settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

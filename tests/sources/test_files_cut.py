@@ -12,11 +12,12 @@ from divergence.errors import InputError
 from orchestrator.sources.files import decoder
 from orchestrator.sources.files.readers import lines, parquet_reader
 from support.event_files import SPEC, ads, all_events, rows, source, write
+from support.strategies import examples
 from trainer.features import FeatureSpec
 
 FORMATS = ("parquet", "csv", "jsonl")
 A_FEW = settings(
-    max_examples=25,
+    max_examples=examples(25),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from orchestrator.sources.files.readers import lines
 from support.event_files import ads, all_events, source
 from support.event_files import rows as events
+from support.strategies import examples
 
 HEADER = "timestamp,click,age,ad\n"
 
@@ -38,7 +39,7 @@ def test_a_row_may_have_several_lines(
 
 
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

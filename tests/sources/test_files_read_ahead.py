@@ -20,6 +20,7 @@ from orchestrator.sources.files.readers.records import _odd_before
 from orchestrator.sources.files.reading import Csv
 from orchestrator.sources.files.rows import Block, Rows
 from orchestrator.storage.background import BackgroundThread
+from support.strategies import examples
 
 
 class Watched(CsvReader):
@@ -108,7 +109,7 @@ def test_an_error_ahead_is_raised_where_its_block_is_asked_for(
             list(reader.blocks())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.text('"a\n', max_size=300))
 def test_parities_are_those_of_counting(text: str) -> None:
     places = np.arange(len(text) + 1)

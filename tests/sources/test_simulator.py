@@ -98,6 +98,7 @@ def test_ad_features_are_nested(source: Simulator) -> None:
         assert len({row[part] for row in rows}) == len({row[part : part + 2] for row in rows})
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits_in_another_process(source: Simulator) -> None:
     cycles = ["0", "500", str(FAR)]
     run = subprocess.run(

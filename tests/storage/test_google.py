@@ -14,6 +14,8 @@ from support.configs import config
 from support.gcs_api import Google, google
 from support.records import record
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:

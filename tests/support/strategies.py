@@ -18,6 +18,11 @@ PROPERTY = settings(
 """The same examples in every run: a test that fails for one person fails for all."""
 
 
+def examples(count: int) -> int:
+    """How many examples to draw: this many in the full lane, a quarter of them in the quick one."""
+    return max(1, count * settings.default.max_examples // 100)
+
+
 def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
     """Spread over orders of magnitude."""
     return st.floats(math.log(low), math.log(high)).map(math.exp)
@@ -43,7 +48,16 @@ HOLDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "clippy": {"relative": st.floats(0.0, 1.0), "absolute": log_uniform(1e-4, 0.3)},
     "decay": {"rate": st.floats(0.0, 0.5)},
 }
-every_rule = pytest.mark.parametrize("rule", sorted(HOLDS))
+FULL_LANE = ("clippy", "decay", "euclidean", "gradient_clip", "max_norm", "naive", "projection")
+"""Rules that the quick lane leaves out: it takes seconds to compile the kernel of each."""
+
+
+def of_rule(rule: str, *more: Any) -> Any:
+    """Parameters of a test, the first of which is a rule."""
+    return pytest.param(rule, *more, marks=pytest.mark.slow if rule in FULL_LANE else ())
+
+
+every_rule = pytest.mark.parametrize("rule", [of_rule(rule) for rule in sorted(HOLDS)])
 
 geometries = st.tuples(
     st.integers(1, 6), st.integers(0, 10), st.integers(0, 10), st.integers(1, 4)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divergence.errors import InputError
+from support.strategies import examples
 from trainer.chunk import MISSING, Chunk, compile_chunk
 from trainer.events import as_table, check_events
 from trainer.features import Feature, FeatureSpec
@@ -50,7 +51,7 @@ def keys_of(chunk: Chunk) -> list[str]:
 # -- rows ---------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 @given(
     st.lists(
         st.tuples(st.sampled_from("xyz"), st.sampled_from("pqrst"), st.integers(0, 1)),
@@ -162,7 +163,7 @@ def test_a_pandas_column_has_the_same_keys(series: pd.Series) -> None:
     assert keys_of(one_column(as_table(frame).column("x"))) == ["30", MISSING, "7"]
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 @given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=8))
 def test_whole_floats_are_integers_of_any_size(numbers: list[int]) -> None:
     """pandas makes floats of integers where one is missing; ids must not change with that."""
@@ -278,7 +279,7 @@ def test_shares_of_weights_of_any_size(weight: float) -> None:
     assert (a[1], b[1], c[1]) == pytest.approx((2 / 3, 1 / 3, 1.0), rel=1e-6)
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 @given(
     st.lists(
         st.lists(st.tuples(st.sampled_from("pqrs"), st.floats(0, 10, width=32)), max_size=5),

@@ -67,7 +67,7 @@ def test_entries_are_normal_and_independent() -> None:
     assert abs(neighbours) < 4 / np.sqrt(n)
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
+@pytest.mark.parametrize("hash_seed", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_another_process_draws_the_same(hash_seed: str) -> None:
     script = (
         "from trainer.initial_vectors import initial_vectors\n"

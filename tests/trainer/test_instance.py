@@ -358,7 +358,7 @@ def test_training_twice_gives_the_same_bits() -> None:
         assert bits_of_training(multi, True) != bits_of_training(multi, False)
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "77"])
+@pytest.mark.parametrize("hash_seed", ["0", pytest.param("77", marks=pytest.mark.slow)])
 def test_another_process_gives_the_same_bits(hash_seed: str) -> None:
     script = (
         "from test_instance import bits_of_training\n"

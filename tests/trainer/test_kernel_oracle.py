@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from divergence.lanemath import CONSTANTS
 from support.oracle import Oracle, OracleSide, log_loss
-from support.strategies import PROPERTY, every_rule, starts
+from support.strategies import PROPERTY, every_rule, examples, of_rule, starts
 from support.worlds import (
     EPS,
     POWER,
@@ -30,7 +30,7 @@ from trainer.kernel import total_loss
 
 
 @every_rule
-@settings(PROPERTY, max_examples=40)
+@settings(PROPERTY, max_examples=examples(40))
 @given(data=st.data())
 def test_each_step_is_the_oracles(rule: str, data: st.DataObject) -> None:
     """Teacher-forced: the oracle takes every step from the kernel's state."""
@@ -68,15 +68,15 @@ def trained(rule: str, holds: dict[str, float]) -> tuple[np.ndarray, np.ndarray]
 @pytest.mark.parametrize(
     ("rule", "holds"),
     [
-        ("l2", {"lam": 0.0}),
-        ("naive", {"rho": 1e9, "mu_floor": 0.0}),
-        ("euclidean", {"rho": 1e9, "dual_step": 1.0, "mu_floor": 0.0}),
-        ("entropic", {"rho": 1e9, "dual_step": 1.0, "mu_floor": 0.0}),
-        ("projection", {"rho": 1e9}),
-        ("gradient_clip", {"limit": 1e9}),
-        ("max_norm", {"limit": 1e9}),
-        ("clippy", {"absolute": 1e9}),
-        ("decay", {"rate": 0.0}),
+        of_rule("l2", {"lam": 0.0}),
+        of_rule("naive", {"rho": 1e9, "mu_floor": 0.0}),
+        of_rule("euclidean", {"rho": 1e9, "dual_step": 1.0, "mu_floor": 0.0}),
+        of_rule("entropic", {"rho": 1e9, "dual_step": 1.0, "mu_floor": 0.0}),
+        of_rule("projection", {"rho": 1e9}),
+        of_rule("gradient_clip", {"limit": 1e9}),
+        of_rule("max_norm", {"limit": 1e9}),
+        of_rule("clippy", {"absolute": 1e9}),
+        of_rule("decay", {"rate": 0.0}),
     ],
 )
 def test_a_rule_that_never_binds_is_none(rule: str, holds: dict[str, float]) -> None:
@@ -86,13 +86,13 @@ def test_a_rule_that_never_binds_is_none(rule: str, holds: dict[str, float]) -> 
 @pytest.mark.parametrize(
     ("rule", "holds"),
     [
-        ("l2", {"lam": 0.5}),
-        ("naive", {"rho": 1e-6, "factor": 3.0}),
-        ("euclidean", {"rho": 1e-6, "dual_step": 9.0}),
-        ("entropic", {"rho": 1e-6, "dual_step": 9.0}),
-        ("projection", {"rho": 0.01}),
-        ("max_norm", {"limit": 0.2}),
-        ("decay", {"rate": 0.3}),
+        of_rule("l2", {"lam": 0.5}),
+        of_rule("naive", {"rho": 1e-6, "factor": 3.0}),
+        of_rule("euclidean", {"rho": 1e-6, "dual_step": 9.0}),
+        of_rule("entropic", {"rho": 1e-6, "dual_step": 9.0}),
+        of_rule("projection", {"rho": 0.01}),
+        of_rule("max_norm", {"limit": 0.2}),
+        of_rule("decay", {"rate": 0.3}),
     ],
 )
 def test_a_rule_that_binds_keeps_vectors_small(rule: str, holds: dict[str, float]) -> None:
@@ -101,7 +101,10 @@ def test_a_rule_that_binds_keeps_vectors_small(rule: str, holds: dict[str, float
 
 @pytest.mark.parametrize(
     ("rule", "holds"),
-    [("gradient_clip", {"limit": 0.01}), ("clippy", {"relative": 0.01, "absolute": 0.001})],
+    [
+        of_rule("gradient_clip", {"limit": 0.01}),
+        of_rule("clippy", {"relative": 0.01, "absolute": 0.001}),
+    ],
 )
 def test_a_rule_that_clips_keeps_moves_small(rule: str, holds: dict[str, float]) -> None:
     before, free = trained("none", {})
@@ -164,7 +167,7 @@ def clear_end(world: World, start: Oracle) -> int | None:
 
 
 @every_rule
-@settings(PROPERTY, max_examples=20)
+@settings(PROPERTY, max_examples=examples(20))
 @given(data=st.data())
 def test_a_run_is_the_oracles_to_its_end(rule: str, data: st.DataObject) -> None:
     """Free-running, hot enough that some diverge."""

@@ -5,7 +5,7 @@ import pytest
 
 from divergence.lanemath import CONSTANTS
 from support.oracle import Event, Oracle, log_loss
-from support.strategies import every_rule
+from support.strategies import every_rule, of_rule
 from support.worlds import (
     World,
     calm_world,
@@ -109,7 +109,9 @@ def test_a_bias_that_is_not_finite_is_found() -> None:
     assert bad == 0
 
 
-@pytest.mark.parametrize(("rule", "limit"), [("projection", {"rho": 1.0}), ("max_norm", {})])
+@pytest.mark.parametrize(
+    ("rule", "limit"), [of_rule("projection", {"rho": 1.0}), of_rule("max_norm", {})]
+)
 def test_a_step_too_long_to_square_is_a_divergence(rule: str, limit: dict[str, float]) -> None:
     """Entries of 1e20 have no float32 norm to be scaled back by."""
     world, start = planted_world(15.0)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.strategies import examples
 from support.streams import (
     CONFIGS,
     SINGLE,
@@ -190,7 +191,7 @@ def keys_of(*chunks: Chunk) -> set[tuple[int, str]]:
     return found
 
 
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=examples(30))
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=12), st.integers(1, 4))
 def test_what_is_unseen_for_long_is_dropped(seeds: list[int], expire_after: int) -> None:
     """After every cycle, what is alive is what the last cycles have seen, with their counts."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from divergence.errors import InputError
+from support.strategies import examples
 from support.streams import CONFIGS, changed, contents, some_chunk, trained
 from trainer.features import Feature, FeatureSpec
 from trainer.model import Model, ModelConfig
@@ -153,13 +154,13 @@ def test_a_delta_of_another_geometry_is_refused() -> None:
 DATA = save_model(grown())
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=examples(150))
 @given(st.integers(0, len(DATA) - 1))
 def test_a_file_cut_short_is_refused(length: int) -> None:
     assert "is not a Holdfast model, or is damaged" in refusal(DATA[:length])
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=examples(300))
 @given(st.integers(0, len(DATA) - 1), st.integers(1, 255))
 def test_a_file_with_one_byte_altered_is_refused(place: int, flip: int) -> None:
     damaged = bytearray(DATA)

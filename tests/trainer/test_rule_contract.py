@@ -7,9 +7,10 @@ import pytest
 
 from divergence import own_code
 from divergence.rules import RULES
+from support.strategies import of_rule
 from trainer.contract.checks import CHECKS, BrokenError
 
-every_rule = pytest.mark.parametrize("rule", sorted(RULES))
+every_rule = pytest.mark.parametrize("rule", [of_rule(rule) for rule in sorted(RULES)])
 
 HEAD = """
 from typing import NamedTuple

@@ -56,15 +56,15 @@ class IsolatedParquet:
 
     def blocks(self) -> Iterator[Block]:
         """Row groups; small ones are joined."""
-        return (Block(*block) for block in self._ask("blocks").content)
+        return (Block(*block) for block in self._request("blocks").content)
 
     def columns(self) -> Sequence[str]:
         """The names in the schema."""
-        return tuple(self._ask("columns").content)
+        return tuple(self._request("columns").content)
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
         """These columns, with the file's own types; dictionaries are only how texts come here."""
-        broken, table = self._ask("read", block, columns)
+        broken, table = self._request("read", block, columns)
         assert table is not None, "the child sends it, or an error"
         for at, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type):
@@ -74,17 +74,17 @@ class IsolatedParquet:
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
         """From the file's statistics."""
-        table = self._ask("extremes", block, column).table
+        table = self._request("extremes", block, column).table
         return None if table is None else table.column(0).combine_chunks()
 
     def raw(self, block: Block, positions: Sequence[int]) -> list[tuple[int, str]]:
         """Row numbers and rows as JSON."""
-        return [(number, text) for number, text in self._ask("raw", block, positions).content]
+        return [(number, text) for number, text in self._request("raw", block, positions).content]
 
-    def _ask(self, method: str, block: Block | None = None, which: Any = None) -> Message:
+    def _request(self, method: str, block: Block | None = None, which: Any = None) -> Message:
         given = None if block is None else astuple(block)
         request = {**self._key, "method": method, "block": given, "which": which}
-        answer = CHILD.ask(self._name, Message(request))
+        answer = CHILD.request(self._name, Message(request))
         if isinstance(answer.content, dict) and ERROR in answer.content:
             raise InputError(answer.content[ERROR])
         return answer
@@ -97,7 +97,7 @@ class Child:
         self._turn = threading.Lock()
         self._running: tuple[subprocess.Popen[bytes], Connection] | None = None
 
-    def ask(self, name: str, request: Message) -> Message:
+    def request(self, name: str, request: Message) -> Message:
         """What the child answers. `InputError` if it crashes, with the name of the file."""
         with self._turn:
             for _ in range(TRIES):
