@@ -76,6 +76,7 @@ def test_caution_shortens_the_first_parameter(tmp_path: Path) -> None:
     assert {o.setting.value("step") for r in found for o in r.outcomes[1:]} >= {1000.0}
 
 
+@pytest.mark.slow
 def test_log_report_replay_and_score_from_the_command_line(ask: Ask, tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     go_here(config_of("own", LINES), run)
