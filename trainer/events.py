@@ -155,13 +155,16 @@ def _faults(table: pa.Table, spec: FeatureSpec) -> Iterator[Fault]:
     """Pairs of (rows with a fault, the reason), most serious first."""
     label = column(table, spec.label)
     clicks = _numbers(label, spec.label)
-    yield pc.is_null(label).to_numpy(zero_copy_only=False), f"{spec.label} is null"
+    if label.null_count:
+        yield pc.is_null(label).to_numpy(zero_copy_only=False), f"{spec.label} is null"
     yield ~np.isin(clicks, (0.0, 1.0)), f"{spec.label} is not 0 or 1"
     if spec.timestamp is not None:
         time = column(table, spec.timestamp)
-        bad = pc.is_null(time, nan_is_null=True).to_numpy(zero_copy_only=False)
-        yield bad, f"{spec.timestamp} is null"
-        if pa.types.is_floating(time.type):
+        floating = pa.types.is_floating(time.type)
+        if time.null_count or floating:
+            bad = pc.is_null(time, nan_is_null=True).to_numpy(zero_copy_only=False)
+            yield bad, f"{spec.timestamp} is null"
+        if floating:
             yield np.isinf(_numbers(time, spec.timestamp)), f"{spec.timestamp} is not finite"
     for feature in spec.features:
         yield from weight_faults(table, feature)

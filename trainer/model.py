@@ -159,8 +159,21 @@ class Model:
         New values get their initial vector and `mu0`. AdaGrad's sums are multiplied by
         `sums_kept` for every cycle since a row was last seen (1 keeps them, 0 resets them).
         """
-        user, user_rows = self._gather_side(self.user, chunk.user_keys, cycle, mu0, sums_kept)
-        ad, ad_rows = self._gather_side(self.ad, chunk.ad_keys, cycle, mu0, sums_kept)
+        at = self.user.find(chunk.user_keys), self.ad.find(chunk.ad_keys)
+        return self.working_set(chunk, cycle, at, mu0=mu0, sums_kept=sums_kept)
+
+    def working_set(
+        self,
+        chunk: Chunk,
+        cycle: int,
+        at: tuple[NDArray[np.int64], NDArray[np.int64]],
+        *,
+        mu0: float,
+        sums_kept: float,
+    ) -> WorkingSet:
+        """As `gather`, where it is known in which rows the user and the ad keys are."""
+        user = self._gather_side(self.user, chunk.user_keys, at[0], cycle, mu0, sums_kept)
+        ad = self._gather_side(self.ad, chunk.ad_keys, at[1], cycle, mu0, sums_kept)
         scratch = np.zeros((self.shape.features, *user[0].shape[1:]), np.float32)
         bias = self.bias.copy()
         bias[1] *= sums_kept ** (cycle - self.cycle) if self.cycle >= 0 else 1.0
@@ -168,7 +181,7 @@ class Model:
         tables = Tables(flat_user, ad[0].reshape(-1), user[1], ad[1], bias)
         for array in tables:
             array.setflags(write=False)
-        return WorkingSet(tables, user_rows, ad_rows)
+        return WorkingSet(tables, *at)
 
     def found(self, chunk: Chunk, trained: Tables) -> WorkingSet:
         """Rows that another process has gathered and trained, and where in this model they are."""
@@ -180,7 +193,7 @@ class Model:
 
     def vectors(self, side: Side, keys: Keys) -> NDArray[np.float32]:
         """float32 [keys, length]: the vectors of one side's keys, initial ones for new keys."""
-        (rows, _), _ = self._gather_side(side, keys, self.cycle, 0.0, 1.0)
+        rows, _ = self._gather_side(side, keys, side.find(keys), self.cycle, 0.0, 1.0)
         return rows[:, 0, : self.shape.user if side is self.user else self.shape.ad]
 
     def scatter(self, chunk: Chunk, cycle: int, before: WorkingSet, trained: Tables) -> Changes:
@@ -220,9 +233,14 @@ class Model:
             (self.user if key[0] < users else self.ad).remove(key)
 
     def _gather_side(
-        self, side: Side, keys: Keys, cycle: int, mu0: float, sums_kept: float
-    ) -> tuple[tuple[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int64]]:
-        at = side.find(keys)
+        self,
+        side: Side,
+        keys: Keys,
+        at: NDArray[np.int64],
+        cycle: int,
+        mu0: float,
+        sums_kept: float,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
         if len(old):
             rows, mu = side.rows[at], side.mu[at]  # the rows of new keys are overwritten below
@@ -236,7 +254,7 @@ class Model:
         length = self.shape.user if side is self.user else self.shape.ad
         if len(new):
             rows[new, 0, :length] = new_vectors(self.config, keys, new, length)
-        return (rows, mu), at
+        return rows, mu
 
 
 def new_vectors(

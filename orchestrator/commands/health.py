@@ -9,6 +9,7 @@ import click
 
 from orchestrator.commands.options import json_option, run_argument
 from orchestrator.journal.run_folder import run_config
+from orchestrator.publish.state import published_state
 from orchestrator.storage.open import open_store
 from orchestrator.watch.console import duration
 from orchestrator.watch.examine import examine
@@ -24,21 +25,26 @@ def command(run: str, as_json: bool) -> None:
     """Show whether RUN is healthy, and if not, why.
 
     Exit code 0: starting, healthy or finished; 3: unhealthy; 4: stopped before it was finished,
-    with Ctrl-C or by an error.
+    with Ctrl-C or by an error. Says whether the place of `publish:` is held after a rollback.
 
     Reads only the run folder, so it works on any machine that can read it. If the driver runs on
     another machine, the command waits a few seconds for its heartbeat.
     """
     store = open_store(run)
-    found = examine(store, run_config(store))
+    config = run_config(store)
+    found, place = examine(store, config), published_state(config)
     why = reasons(found)
     state = state_of(found, why)
     code = EXIT_CODES.get(state, 0)
     if as_json:
         named = {"run": store.uri, "state": state, "well": not code, "reasons": why}
-        click.echo(json.dumps({**named, **asdict(found)}))
+        published = asdict(place) if place else None
+        click.echo(json.dumps({**named, "published": published, **asdict(found)}))
     else:
-        click.echo("\n".join(lines(store.uri, found, why)))
+        listed = lines(store.uri, found, why)
+        if place is not None:
+            listed.append(f"  published    {place}")
+        click.echo("\n".join(listed))
     sys.exit(code)
 
 

@@ -8,14 +8,20 @@ from divergence.errors import InputError
 from orchestrator.commands.options import code_option, json_option
 
 
-@click.command("report", epilog="Example: holdfast report runs/seed-1 runs/seed-2 --out report")
+@click.command(
+    "report",
+    epilog="Examples: holdfast report runs/mine; holdfast report "
+    "runs/old runs/new --baseline old:production --challenger new:holdfast",
+)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option("--out", metavar="DIR",
               help="Output folder. Default: RUN itself; for several runs, ./report.")  # fmt: skip
-@click.option("--baseline", metavar="ARM",
-              help="Compare other arms with this one. Default: the first arm with l2.")  # fmt: skip
-@click.option("--challenger", metavar="ARM",
-              help="The arm to judge: any other. Default: the first entropic arm.")  # fmt: skip
+@click.option("--baseline", metavar="[RUN:]ARM",
+              help="Compare other arms with this one. Default: the first arm with l2, else the "
+              "first.")  # fmt: skip
+@click.option("--challenger", metavar="[RUN:]ARM",
+              help="The arm to judge: any other, also of another RUN on the same events. Default: "
+              "the best; for the paper's claims, the first entropic arm.")  # fmt: skip
 @click.option("--aborts", metavar="N", default=0, type=click.IntRange(min=0),
               help="Retrain N aborted instances of each run to show their vectors. Later reports "
               "reuse them.")  # fmt: skip
@@ -40,7 +46,8 @@ def command(
 ) -> None:
     """Write report.html, figures/ and tables of one or several runs, and show a summary.
 
-    It begins with advice on two arms, baseline and challenger: switch, stay, or too early.
+    It begins with advice on two arms, baseline and challenger: switch, stay, or too early. Runs
+    that trained on the same events in different ways are compared, too.
     Reads only the journals, so it also works while a run is in progress.
     """
     from rich.console import Console

@@ -13,6 +13,7 @@ from typing import Any
 
 from divergence.errors import one_line
 from orchestrator.journal.record import CycleRecord, count_outcomes, winning_outcome
+from orchestrator.publish.state import published_state
 from orchestrator.report.load import Loaded, Run, load_run, short_names
 from orchestrator.report.write import compute, page_of
 from orchestrator.storage.store import Store
@@ -79,7 +80,10 @@ class RunFollower:
         }
         health = examine(self._store, run.config, read)
         newest = [records[-1] for records in run.records.values() if records]
-        return Shown(self._page, self._state(shown_state(health, newest)))
+        state, place = shown_state(health, newest), published_state(run.config)
+        if place is not None and place.held:
+            state["facts"].append(str(place))
+        return Shown(self._page, self._state(state))
 
     def _state(self, state: dict[str, Any]) -> bytes:
         version = hashlib.sha256(self._page).hexdigest()[:16]

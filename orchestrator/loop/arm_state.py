@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from divergence.rules import Rule
@@ -14,6 +15,9 @@ from orchestrator.loop.prefetch import PreparedChunk
 from orchestrator.pool.messages import ArmResult, Task
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.search.sampler import Draws, SearchState, ask, tell, with_leader_steps
+from trainer.draft import Draft, draft_of
+from trainer.model import Changes
+from trainer.offset import Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,27 @@ class Plan:
     tasks: tuple[Task, ...]
     caution: int
     """How cautiously the settings are drawn; 0 is normal."""
+    draft: Any = None
+    """The working set as a draft where trainers read it, if it was one; `won` completes it."""
+    won: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class NextDraft:
+    """The draft of an arm's working set in a cycle, also where trainers read it."""
+
+    cycle: int
+    draft: Draft
+    shared: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What a cycle's winner changed in the model, and where trainers read its rows."""
+
+    cycle: int
+    changes: Changes
+    shared: Any
 
 
 class ArmState:
@@ -58,6 +83,12 @@ class ArmState:
         self._space: Space = space_of(config, arm, self.trainer.rho0)
         self._expire_after = config.model.expire_after
         self._sums_kept = config.model.accumulators.decay
+        self._changing = Lock()
+        """Held while the model changes, or is read by another thread for a draft."""
+        self._draft: NextDraft | None = None
+        self._promoted: Promotion | None = None
+        self._can_draft = isinstance(self.trainer, Offset)
+        """Whether trainers can read a winner's rows: a draft needs that. It is of OFFSET's rows."""
 
     @property
     def name(self) -> str:
@@ -80,6 +111,7 @@ class ArmState:
     def begin_with(self, model: Any, is_champion: bool = True) -> None:
         """Start with this model, which has learnt something if it is a champion."""
         self.model, self.has_champion = model, is_champion
+        self._draft = self._promoted = None
 
     def champion_model(self) -> Any:
         """The champion, as it is trained on."""
@@ -92,10 +124,45 @@ class ArmState:
         settings = ask(self._search_config, self._space, state, draws)
         made = zip(settings, kernel_rules(self.config.rule, settings), strict=True)
         tasks = (Task(i, setting, rule) for i, (setting, rule) in enumerate(made))
-        rows = self.gather(prepared.cycle, prepared.chunk)
+        rows, *shared = self._start_rows(prepared.cycle, prepared.chunk)
         return Plan(
-            prepared.cycle, prepared.chunk, prepared.shared, rows, tuple(tasks), state.caution
+            prepared.cycle,
+            prepared.chunk,
+            prepared.shared,
+            rows,
+            tuple(tasks),
+            state.caution,
+            *shared,
         )
+
+    def draft_next(self, plan: Plan, then: PreparedChunk, share: Callable[[Draft], Any]) -> None:
+        """Gather for the next cycle what does not depend on the winner of this one.
+
+        Called by another thread while the plan is trained. Once the model has changed it is too
+        late: the next plan gathers all rows.
+        """
+        with self._changing:
+            if then.chunk is None or not self._can_draft or self.model.cycle >= plan.cycle:
+                return
+            draft = draft_of(
+                self.model,
+                plan.chunk,
+                then.chunk,
+                then.cycle,
+                mu0=initial_mu(self.config.rule),
+                sums_kept=self._sums_kept,
+                expire_after=self._expire_after,
+            )
+        self._draft = NextDraft(then.cycle, draft, share(draft))
+
+    def _start_rows(self, cycle: int, chunk: Any) -> tuple[Any, Any, Any]:
+        """The rows from which a cycle starts; if there is a draft of them that holds, also where
+        trainers read it, and the rows that complete it."""
+        draft, won = self._draft, self._promoted
+        self._draft = self._promoted = None
+        if draft is None or won is None or (draft.cycle, won.cycle) != (cycle, cycle - 1):
+            return self.gather(cycle, chunk), None, None
+        return draft.draft.located(won.changes), draft.shared, won.shared
 
     def gather(self, cycle: int, chunk: Any) -> Any:
         """The rows from which all instances of a cycle start."""
@@ -112,7 +179,8 @@ class ArmState:
             len(plan.chunk),
             self.pace,
             chunk=plan.shared_chunk,
-            start=share(plan.working_set.tables),
+            start=share(plan.working_set.tables) if plan.draft is None else plan.draft,
+            won=plan.won,
             serve=self.has_champion,
         )
 
@@ -122,15 +190,20 @@ class ArmState:
         if result.tables is None:
             return None
         assert plan.working_set is not None
-        return self.promote(plan.cycle, plan.chunk, plan.working_set, result.tables)
+        changes = self.promote(plan.cycle, plan.chunk, plan.working_set, result.tables)
+        self._can_draft = isinstance(self.trainer, Offset) and result.shared is not None
+        if self._can_draft:
+            self._promoted = Promotion(plan.cycle, changes, result.shared)
+        return changes
 
     def without_events(self) -> None:
         """A cycle had no events."""
 
     def promote(self, cycle: int, chunk: Any, start: Any, won: Any) -> Any:
         """Write a winner's rows into the model, and drop the vectors that have expired."""
-        changes = self.model.scatter(chunk, cycle, start, won)
-        if self._expire_after is not None:
-            changes = changes.with_dropped(self.model.expire(cycle - self._expire_after))
+        with self._changing:
+            changes = self.model.scatter(chunk, cycle, start, won)
+            if self._expire_after is not None:
+                changes = changes.with_dropped(self.model.expire(cycle - self._expire_after))
         self.has_champion = True
         return changes

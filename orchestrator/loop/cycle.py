@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from orchestrator.config.schema import AdaptiveSampler, RunConfig, StartFrom
 from orchestrator.journal.record import CycleRecord
@@ -54,7 +55,7 @@ def run_cycle(loop: Loop, cycle: int) -> bool:
 
     loop.pool.start(training, _training_deadline(loop, clock.began))
     loop.committer.start()  # the cycle before this one
-    loop.prefetcher.start(cycle + 1)
+    loop.prefetcher.start(cycle + 1, partial(_draft, loop, plans))
 
     results, changes = {}, {}
     for result in loop.pool.results():  # an arm's outcomes, its winner and the winner's rows
@@ -130,6 +131,12 @@ def _plan(loop: Loop, arms: Sequence[ArmState], prepared: PreparedChunk) -> dict
     draws = draw_quantiles(loop.config, prepared.cycle, cycle_rng(loop.config.seed, prepared.cycle))
     leader = _leader(loop)
     return {arm.name: arm.plan(prepared, draws, leader) for arm in arms}
+
+
+def _draft(loop: Loop, plans: Mapping[str, Plan], then: PreparedChunk) -> None:
+    """Gather for the next cycle, as far as that does not depend on who wins this one."""
+    for name, plan in plans.items():
+        loop.arms[name].draft_next(plan, then, loop.pool.share)
 
 
 def _leader(loop: Loop) -> SearchState | None:

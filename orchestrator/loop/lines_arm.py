@@ -115,6 +115,9 @@ class LinesArm(ArmState):
         )
         return Plan(prepared.cycle, prepared.chunk, prepared.shared, None, tuple(tasks), caution=0)
 
+    def draft_next(self, plan: Plan, then: PreparedChunk, share: Callable[[Any], Any]) -> None:
+        """There is nothing to draft: the actors gather for themselves."""
+
     def progress(self, plan: Plan, share: Callable[[Any], Any]) -> LinesProgress:
         """The plan as the pool takes it; `share` puts bases where trainers read them."""
         state = self._lines

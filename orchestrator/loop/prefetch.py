@@ -37,6 +37,9 @@ class PreparedChunk:
     """How long it took to read and prepare."""
 
 
+Then = Callable[[PreparedChunk], None]
+
+
 class Prefetcher:
     """Prepares chunks in a thread of its own, each once and in order."""
 
@@ -71,9 +74,9 @@ class Prefetcher:
         self._next = None
         return prepared
 
-    def start(self, cycle: int) -> None:
-        """Start to prepare the cycle that will be taken next."""
-        self._started(cycle)
+    def start(self, cycle: int, then: Then | None = None) -> None:
+        """Start to prepare the cycle that will be taken next; call `then` with it before that."""
+        self._started(cycle, then)
 
     def is_ready(self, cycle: int) -> bool:
         """Whether `take` of this cycle would not wait."""
@@ -90,14 +93,14 @@ class Prefetcher:
                 return future.result()
         return None
 
-    def _started(self, cycle: int) -> Future[PreparedChunk | None] | None:
+    def _started(self, cycle: int, then: Then | None = None) -> Future[PreparedChunk | None] | None:
         if self._cycles is not None and cycle >= self._cycles:
             return None
         if self._next is None or self._next[0] != cycle:
-            self._next = (cycle, self._thread.submit(partial(self._prepare, cycle)))
+            self._next = (cycle, self._thread.submit(partial(self._prepare, cycle, then)))
         return self._next[1]
 
-    def _prepare(self, cycle: int) -> PreparedChunk | None:
+    def _prepare(self, cycle: int, then: Then | None) -> PreparedChunk | None:
         began = time.perf_counter()
         events, self._first = self._first, None
         if events is None or events.cycle != cycle:
@@ -105,6 +108,8 @@ class Prefetcher:
         if events is None:
             return None
         prepared = prepare_chunk(events, self._source.spec, self.share, self._compile)
+        if then is not None:
+            then(prepared)
         return replace(prepared, seconds=time.perf_counter() - began)
 
 

@@ -12,7 +12,8 @@ from orchestrator.notebook.shown import AdviceBox, ReportFigure, ReportFigures, 
 from orchestrator.report.aborts import load_aborts
 from orchestrator.report.head import run_line
 from orchestrator.report.load import Run, load_runs
-from orchestrator.report.study import Study, check_arms
+from orchestrator.report.sides import study_of
+from orchestrator.report.study import Study
 from orchestrator.report.write import Report, page_of, report_of
 from orchestrator.storage.open import open_store
 
@@ -22,7 +23,8 @@ def open_run(
 ) -> "OpenRun":
     """Open one or several runs, each a folder or URI such as s3://bucket/run.
 
-    `baseline` and `challenger` are the arms to compare, as in `holdfast report`. InputError, one
+    `baseline` and `challenger` are the arms to compare, as in `holdfast report`: ARM, or RUN:ARM to
+    compare arms of two runs. InputError, one
     line for each, where one of `runs` is not a run.
     """
     return OpenRun(runs, baseline, challenger)
@@ -81,7 +83,8 @@ class OpenRun:
 
     @property
     def advice(self) -> AdviceBox:
-        """Whether to switch from the baseline to the challenger, for each run with two arms."""
+        """Whether to switch from the baseline to the challenger: for each run with two arms, and
+        between runs on the same events."""
         return AdviceBox(self._report.decisions)
 
     @property
@@ -107,6 +110,4 @@ class OpenRun:
         loaded = load_runs(self._uris, known)
         if loaded.refused:
             raise InputError("\n".join(loaded.refused))
-        study = Study(loaded.runs, *self._arms)
-        check_arms(study)
-        return study
+        return study_of(loaded.runs, *self._arms)

@@ -77,6 +77,6 @@ def _send(
     queue_s = max(actor.hung_at - now, 0.0) if actor.calls else 0.0
     left_s = math.inf if deadline is None else deadline - now
     batch = arm.next_batch(count, min(queue_s + limit_s, left_s), actor.batches)
-    data = (arm.chunk, arm.start) if actor.given.get(arm.name) != arm.cycle else ()
+    data = arm.data if actor.given.get(arm.name) != arm.cycle else ()
     work_s = count * (arm.seconds or 0.0)
     actor.add(Call(actor.handle.train.remote(batch, *data), arm, batch, work_s, limit_s))

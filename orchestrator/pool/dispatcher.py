@@ -32,7 +32,7 @@ LOOK_S = 0.005
 class Share(ArmProgress):
     """The instances of one call of the driver, and the answer to it."""
 
-    def __init__(self, batch: Batch, data: tuple[Any, Any], events: int, pace: Pace) -> None:
+    def __init__(self, batch: Batch, data: tuple[Any, ...], events: int, pace: Pace) -> None:
         super().__init__(
             batch.arm,
             batch.cycle,
@@ -41,6 +41,7 @@ class Share(ArmProgress):
             pace,
             chunk=data[0],
             start=data[1],
+            won=data[2] if len(data) > 2 else None,
             serve=batch.serve,
         )
         self.deadline = time.monotonic() + batch.budget_s
@@ -87,7 +88,7 @@ class Dispatcher(ActorPool[Share, Share]):
         self._cores = cores
 
     def train(
-        self, batch: Batch, data: tuple[Any, Any], events: int, per_event_s: float | None
+        self, batch: Batch, data: tuple[Any, ...], events: int, per_event_s: float | None
     ) -> BatchReply:
         """Train a share; `data` has the references of chunk and rows."""
         share = Share(batch, data, events, Pace(per_event_s))
@@ -136,7 +137,7 @@ class Dispatcher(ActorPool[Share, Share]):
 
     def _answer(self, share: Share) -> None:
         result = share.result(None)
-        share.chunk = share.start = None  # their room in the object store is needed
+        share.chunk = share.start = share.won = None  # their room in the object store is needed
         self._done.append(share)
         ready, lost = len(self._actors.ready), tuple(self._losses)
         share.reply.set_result(BatchReply(result.outcomes, {}, result.served, ready, lost))

@@ -33,13 +33,13 @@ class LocalPool:
         """Train each arm and give its result. An instance that raises fails at its first try."""
         for arm in self._arms:
             batch = arm.next_batch(len(arm.waiting), math.inf, self._trainer.batches_done)
-            reply = self._trainer.train(batch, arm.chunk, arm.start)
+            reply = self._trainer.train(batch, *arm.data)
             arm.record(batch, reply, self._trainer, tries=1)
             winner = arm.winner
             tables = None
             if winner is not None:
                 tables = self._trainer.export(arm.cycle, arm.name, winner)
-            yield arm.result(tables)
+            yield arm.result(tables, shared=tables)
 
     def close(self) -> None:
         """There is nothing to stop."""

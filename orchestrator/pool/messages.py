@@ -149,10 +149,14 @@ class LinesResult:
 
 @dataclass(frozen=True, slots=True)
 class ArmResult:
-    """An arm's cycle: every outcome by instance number, and the winner's rows."""
+    """An arm's cycle: every outcome by instance number, and the winner's rows.
+
+    `shared` is where trainers can read these rows, if they can.
+    """
 
     arm: str
     outcomes: tuple[Outcome, ...]
     winner: int | None
     tables: Any
     served: float | None
+    shared: Any = None

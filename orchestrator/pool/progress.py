@@ -34,7 +34,10 @@ class Pace:
 
 
 class ArmProgress:
-    """What is known of an arm's cycle. `chunk` and `start` are passed on to actors unseen."""
+    """What is known of an arm's cycle. `chunk`, `start` and `won` are passed on to actors unseen.
+
+    Where `start` is a draft, `won` has the rows that complete it.
+    """
 
     def __init__(
         self,
@@ -46,10 +49,11 @@ class ArmProgress:
         *,
         chunk: Any,
         start: Any,
+        won: Any = None,
         serve: bool,
     ) -> None:
         self.name, self.cycle, self.events, self.pace = name, cycle, events, pace
-        self.chunk, self.start = chunk, start
+        self.chunk, self.start, self.won = chunk, start, won
         self._serve = serve
         """Whether a batch still has to ask for the served log-loss."""
         self._closing = False
@@ -64,6 +68,11 @@ class ArmProgress:
         """How often an instance was lost with a dispatcher."""
         self.request: tuple[int, Any] | None = None
         """The instance whose rows were requested, and the reference of the answer."""
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """What an actor needs once in a cycle."""
+        return (self.chunk, self.start, *(() if self.won is None else (self.won,)))
 
     @property
     def unfinished(self) -> bool:
@@ -176,10 +185,10 @@ class ArmProgress:
                     task, Status.LATE, "the cycle's deadline came first"
                 )
 
-    def result(self, tables: Any) -> ArmResult:
+    def result(self, tables: Any, shared: Any = None) -> ArmResult:
         """The result, once every instance has an outcome."""
         outcomes = tuple(self._done[i] for i in sorted(self._done))
-        return ArmResult(self.name, outcomes, self.winner, tables, self._served)
+        return ArmResult(self.name, outcomes, self.winner, tables, self._served, shared)
 
     def _take_back(self, batch: Batch) -> None:
         self._out -= 1

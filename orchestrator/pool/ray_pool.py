@@ -93,8 +93,10 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
 
     def _result(self, arm: ArmProgress, late: bool) -> ArmResult | None:
         tables = self._winner_rows(arm, LATE_ROWS_S if late else ANSWER_S)
+        if tables is not None and arm.request is not None and not self._groups:
+            return arm.result(tables, shared=arm.request[1])
         if tables is not None or arm.winner is None:
-            return arm.result(tables)
+            return arm.result(tables)  # a dispatcher's reference ends with the dispatcher
         arm.lose_winner(self._policy.tries, again=not late)
         return None
 

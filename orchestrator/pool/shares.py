@@ -57,8 +57,7 @@ def _send(
     """
     left_s = math.inf if deadline is None else deadline - time.monotonic()
     batch = arm.next_batch(count, left_s)
-    data = arm.chunk, arm.start
-    ref = actor.handle.train.remote(batch, data, arm.events, arm.pace.per_event_s)
+    ref = actor.handle.train.remote(batch, arm.data, arm.events, arm.pace.per_event_s)
     work_s = count * (arm.seconds or 0.0) / actor.width
     one_after_another = math.ceil((actor.tasks + count) / actor.width)
     once_s = hang_limit_s(one_after_another, arm.seconds, arm.events, policy.patience_s)

@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from divergence.rules import Rule
 from orchestrator.pool.messages import Batch, BatchReply, Task
+from trainer.draft import Draft
 from trainer.instance import Buffers, Trained
+from trainer.offset import Offset
 from trainer.outcome import Outcome, Status
 from trainer.protocol import AnyChunk, Trainer
 
@@ -26,12 +28,16 @@ class NotHeldError(Exception):
 
 @dataclass(slots=True)
 class _ArmWork:
-    """One arm's cycle: its data, and the best instance so far, whose rows live in `buffers`."""
+    """One arm's cycle: its data, and the best instance so far, whose rows live in `buffers`.
+
+    A draft is completed in `room`.
+    """
 
     cycle: int
     chunk: AnyChunk
     start: Any
     buffers: Buffers
+    room: Buffers
     best: Outcome | None = None
     tables: Any = None
 
@@ -56,17 +62,24 @@ class TrainerActor:
         """The process id, once everything is compiled."""
         return os.getpid()
 
-    def train(self, batch: Batch, chunk: AnyChunk | None = None, start: Any = None) -> BatchReply:
+    def train(
+        self,
+        batch: Batch,
+        chunk: AnyChunk | None = None,
+        start: Any = None,
+        won: Any = None,
+    ) -> BatchReply:
         """Train a batch, once the batch before it is done.
 
-        Chunk and rows come with an arm's first batches of a cycle.
+        Chunk and rows come with an arm's first batches of a cycle: all rows, or a draft and the
+        rows that complete it.
         """
         end = time.monotonic() + batch.budget_s
         with self.turn:
             # Calls may overtake one another on their way. An endless wait ends with the process.
             self.turn.wait_for(lambda: self.batches_done == batch.number)
             try:
-                work = self._work(batch.cycle, batch.arm, chunk, start)
+                work = self._work(batch.cycle, batch.arm, chunk, start, won)
                 return self._train(batch, work, end)
             finally:
                 self.batches_done += 1
@@ -111,7 +124,12 @@ class TrainerActor:
             return self.trainer.copy_of(work.tables)
 
     def _work(
-        self, cycle: int, arm: str, chunk: AnyChunk | None = None, start: Any = None
+        self,
+        cycle: int,
+        arm: str,
+        chunk: AnyChunk | None = None,
+        start: Any = None,
+        won: Any = None,
     ) -> _ArmWork:
         """The arm's work of this cycle, made from chunk and rows if it is new."""
         work = self.arms.get(arm)
@@ -119,8 +137,12 @@ class TrainerActor:
             return work
         if chunk is None or start is None:
             raise NotHeldError(f"cycle {cycle}, arm {arm}: not started here")
-        buffers = Buffers() if work is None else work.buffers
-        self.arms[arm] = _ArmWork(cycle, chunk, start, buffers)
+        buffers, room = (Buffers(), Buffers()) if work is None else (work.buffers, work.room)
+        if isinstance(start, Draft):
+            assert won is not None
+            assert isinstance(self.trainer, Offset), "drafts are of OFFSET's rows"
+            start = start.completed(won, self.trainer.job.shape, room)
+        self.arms[arm] = _ArmWork(cycle, chunk, start, buffers, room)
         return self.arms[arm]
 
     def _keep_if_best(self, work: _ArmWork, trained: Trained) -> Outcome:

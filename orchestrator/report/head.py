@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from html import escape
 
 from orchestrator.config.schema import LineagesSelect
-from orchestrator.report.decision import HOW, Advice, Decision
+from orchestrator.report.advice import HOW, Advice
+from orchestrator.report.decision import Decision
 from orchestrator.report.glossary import glossary
 from orchestrator.report.interval import CONFIDENCE
 from orchestrator.report.load import Run
@@ -40,9 +41,15 @@ def _box(found: Decision, count: int) -> str:
         f'<div class="decision"><p class="advice"><b>{escape(found.headline)}</b> '
         f'<span class="badge {KINDS[found.advice]}">{found.advice}</span> {run}</p>'
         f"<p>{escape(found.reason)}</p>{table if count <= MAX_BOXES else ''}"
-        f'<p class="soft">{escape(found.basis)}</p>'
+        f'<p>{_code(found.next_step)}</p><p class="soft">{escape(found.basis)}</p>'
         f"<details><summary>How this is decided</summary><p>{escape(HOW)}</p></details></div>"
     )
+
+
+def _code(text: str) -> str:
+    """Text with `code` in it, as HTML."""
+    parts = escape(text).split("`")
+    return "".join(f"<code>{one}</code>" if i % 2 else one for i, one in enumerate(parts))
 
 
 def head(study: Study, refused: Sequence[str], lines: Sequence[str] = ()) -> str:

@@ -56,7 +56,7 @@ def load_runs(uris: Sequence[str], known: Sequence[Run] = ()) -> Loaded:
     """
     runs, refused = [], []
     before = {run.uri: run for run in known}
-    unique = list(dict.fromkeys(_absolute(uri) for uri in uris))
+    unique = list(dict.fromkeys(absolute(uri) for uri in uris))
     for uri, name in zip(unique, short_names(unique), strict=True):
         try:
             store = open_store(uri)
@@ -114,7 +114,8 @@ def short_names(uris: Sequence[str]) -> list[str]:
     return [f"run-{number}" for number in range(1, len(uris) + 1)]
 
 
-def _absolute(uri: str) -> str:
+def absolute(uri: str) -> str:
+    """A folder as an absolute path; a URI as it is."""
     return uri if "://" in uri else str(Path(uri).expanduser().resolve())
 
 

@@ -7,7 +7,6 @@ from functools import cached_property, reduce
 import numpy as np
 import pandas as pd
 
-from divergence.errors import InputError
 from orchestrator.config.schema import ArmConfig, StartFrom
 from orchestrator.config.trainers import StateTrainerConfig
 from orchestrator.report.frames import OTHERS, cycles_frame, instances_frame, lines_frame
@@ -76,12 +75,14 @@ class Study:
 
     runs: tuple[Run, ...]
     baseline: str | None = None
-    """An arm's name; None: the first arm with l2 (the paper's production rule), else the first.
+    """An arm's name, or RUN:ARM; None: the first arm with l2 (the paper's production rule), else
+    the first.
 
     A requested challenger is not the baseline, unless a run has no other arm.
     """
     challenger: str | None = None
-    """An arm's name; None: the first entropic arm except the baseline, else the first other arm."""
+    """An arm's name, or RUN:ARM; None: the first entropic arm except the baseline, else the first
+    other arm."""
 
     @cached_property
     def cycles(self) -> pd.DataFrame:
@@ -144,14 +145,15 @@ class Study:
 
     def baseline_of(self, run: Run) -> str:
         """The arm that the others are compared with."""
-        arms = run.config.arms
-        others = [arm for arm in arms if arm.name != self.challenger]
-        return _by_preference(self.baseline, "l2", others or arms)[0]
+        arms, challenger = run.config.arms, _own_name(run, self.challenger)
+        others = [arm for arm in arms if arm.name != challenger]
+        return _by_preference(_own_name(run, self.baseline), "l2", others or arms)[0]
 
     def challenger_of(self, run: Run) -> str | None:
         """The arm that is compared with the baseline; None if there is only one arm."""
         others = [arm for arm in run.config.arms if arm.name != self.baseline_of(run)]
-        return next(iter(_by_preference(self.challenger, "entropic", others)), None)
+        preferred = _by_preference(_own_name(run, self.challenger), "entropic", others)
+        return next(iter(preferred), None)
 
     def shared(self, run: Run) -> pd.Index:
         """The cycles of which every arm has a record; arms without any record are ignored."""
@@ -212,20 +214,6 @@ def step_columns(run: Run) -> tuple[str, ...]:
     return names if names == STEPS else tuple(f"{OTHERS[1]}{name}" for name in names)
 
 
-def check_arms(study: Study) -> None:
-    """InputError if a requested arm is in no run, or is compared with itself."""
-    known = {arm.name for run in study.runs for arm in run.config.arms}
-    for option, name in (("--baseline", study.baseline), ("--challenger", study.challenger)):
-        if name is not None and name not in known:
-            raise InputError(
-                f"{option}: no run has an arm named {name!r}; the arms are {sorted(known)}"
-            )
-    if study.baseline is not None and study.baseline == study.challenger:
-        raise InputError(
-            f"--challenger and --baseline must be different arms, but both are {study.baseline!r}"
-        )
-
-
 def running_mean(series: pd.Series, window: int) -> pd.Series:
     """A centred running mean over `window` cycles, over fewer at both ends."""
     return series.rolling(window, center=True, min_periods=max(1, window // 3)).mean()
@@ -243,6 +231,11 @@ def window_for(cycles: int) -> int:
 
 def _by_arm(frame: pd.DataFrame) -> dict[tuple[str, str], pd.DataFrame]:
     return {(str(run), str(arm)): rows for (run, arm), rows in frame.groupby(["run", "arm"])}
+
+
+def _own_name(run: Run, name: str | None) -> str | None:
+    """The arm that ARM or RUN:ARM names in a run; it may have none of that name."""
+    return name.removeprefix(f"{run.name}:") if name else None
 
 
 def _by_preference(name: str | None, rule: str, arms: Sequence[ArmConfig]) -> list[str]:

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.charts.chart import Numbers, numbers
-from orchestrator.report.decision import Advice, Decision
+from orchestrator.report.advice import Advice
+from orchestrator.report.decision import Decision
 from orchestrator.report.head import faults, line_summaries, run_line
 from orchestrator.report.interval import Estimate, share_interval
 from orchestrator.report.load import Run
@@ -72,7 +73,8 @@ def _box(found: Decision, count: int) -> Panel:
         table.add_row(*one.texts)
     head = Text(found.headline, style=f"bold {COLOURS[found.advice]}")
     title = Text(found.run) if count > 1 else None
-    parts = head, Text(found.reason), table, Text(found.basis)
+    next_step = Text(found.next_step.replace("`", ""))
+    parts = head, Text(found.reason), table, next_step, Text(found.basis)
     return Panel(Group(*parts), title=title, title_align="left", expand=False)
 
 

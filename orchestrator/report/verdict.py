@@ -119,7 +119,8 @@ def lift_text(found: Estimate, digits: int = 2) -> str:
 def _with_interval(found: Estimate, digits: int, unit: str, sign: str) -> str:
     if not math.isfinite(found.mean):
         return "unknown"
-    text = f"{found.mean:{sign}.{digits}f}{unit}"
+    form = f"{sign}z.{digits}f"  # z: no -0.0
+    text = f"{found.mean:{form}}{unit}"
     if not found.known:
         return f"{text} ({found.count} cycles: too few for an interval)"
-    return f"{text} ({found.low:{sign}.{digits}f} to {found.high:{sign}.{digits}f})"
+    return f"{text} ({found.low:{form}} to {found.high:{form}})"

@@ -16,7 +16,8 @@ from orchestrator.report.head import boxes, foot, head
 from orchestrator.report.load import Loaded
 from orchestrator.report.page import Frame, page
 from orchestrator.report.section import Section, summary_lines
-from orchestrator.report.study import Study, check_arms
+from orchestrator.report.sides import study_of
+from orchestrator.report.study import Study
 from orchestrator.storage.output import Output
 
 TITLE = "Retained-fraction report"
@@ -40,8 +41,7 @@ def compute(
     more: Sequence[Section] = (),
 ) -> Report:
     """All sections, then `more`; `baseline` and `challenger` choose the compared arms."""
-    study = Study(loaded.runs, baseline, challenger)
-    check_arms(study)
+    study = study_of(loaded.runs, baseline, challenger)
     return report_of(study, aborts, more, loaded.refused)
 
 

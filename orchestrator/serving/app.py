@@ -13,6 +13,7 @@ from orchestrator.serving.docs import docs_page, openapi
 from orchestrator.serving.metrics import Metrics
 from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
+from orchestrator.serving.snapshot import Table
 from orchestrator.serving.turns import Answer, BusyError, Work
 from orchestrator.validation.errors import printable
 
@@ -102,14 +103,25 @@ class App:
         return Answer(503 if stale else 200, encode(body))
 
     def _version(self) -> Answer:
-        """Which model is served, how old it is, and what each feature expects."""
+        """Which model is served, how old it is, what each feature expects, and an example."""
         scorer = self.scorer
         spec = scorer.current.config.spec
         sides = {"user": [f.name for f in spec.user], "ad": [f.name for f in spec.ad]}
         raw = scorer.serving.users.raw | scorer.serving.ads.raw
         expects = {name: feature.expects for name, feature in raw.items()}
         more = {"features": sides, "expects": expects, "vectors": len(scorer.current)}
-        return Answer(200, encode(status(scorer) | more))
+        current = scorer.current
+        example = {"user": example_of(current.user), "ads": [example_of(current.ad)]}
+        return Answer(200, encode(status(scorer) | more | {"example": example}))
+
+
+def example_of(table: Table) -> dict[str, Any]:
+    """For each feature of users or ads a value that the model knows, for a first request."""
+    found: dict[str, Any] = {}
+    for feature, rows in zip(table.features, table.rows, strict=True):
+        value = next(iter(rows), "") or None
+        found[feature.name] = [value] if feature.multi and value is not None else value
+    return found
 
 
 def refusal(code: int, lines: Sequence[str]) -> Answer:

@@ -54,6 +54,7 @@ def serve_process(options: ServeOptions, listening: socket.socket, number: int =
                 f"serving version {version.number} (cycle {version.cycle}) of {options.source} on "
                 f"http://{options.host}:{port}"
             )
+            click.echo(f"what to send, with an example: http://{options.host}:{port}/version")
         serve(app, listening)
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
+from divergence.errors import InputError, one_line
 from scripts.results.readme import BENCH, Tee, replace_block
 
 QUIET = 0.1
@@ -59,18 +60,28 @@ def reported(block: str, readme: bool, quick: bool = False) -> Iterator[list[str
     """Around a benchmark: the machine and its load, then the bars that were missed.
 
     The block of this name on the page gets all that is printed meanwhile. Yields a list for the
-    bars that are missed; the process exits with 1 if there are any.
+    bars that are missed; the process exits with 1 if there are any. A benchmark that fails says so
+    on the page, too: its old figures do not stay.
     """
     kept, missed = io.StringIO(), list[str]()
+    fault: BaseException | None = None
     with redirect_stdout(Tee(kept)):
         before = load_now()
         print(f"{machine()}{', --quick' if quick else ''}\n")
-        yield missed
+        try:
+            yield missed
+        except (Exception, SystemExit) as error:  # an interrupt leaves the page as it is
+            fault = error
+            print(f"\n**FAILED**: {type(error).__name__}: {one_line(error)}")
         print(f"\n{load_sentence(before, load_now())}")
         for miss in missed:
             print(f"\n**MISSED**: {miss}")
     if readme:
         replace_block(BENCH, block, kept.getvalue())
+    if isinstance(fault, InputError):  # Ray does not start: no bug of the benchmark
+        sys.exit(str(fault))
+    if fault is not None:
+        raise fault
     if missed:
         sys.exit(1)
 

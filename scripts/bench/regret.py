@@ -20,6 +20,7 @@ from pathlib import Path
 
 import click
 
+from scripts.bench.page import load_now, load_sentence
 from scripts.bench.regrets.methods import RULE
 from scripts.bench.regrets.peer_table import field_of, peer_tables
 from scripts.bench.regrets.peers import INSTALL, not_installed, run_peers
@@ -82,13 +83,14 @@ def main(
     """Run what is missing, then print the tables."""
     size, names = QUICK if quick else size, streams or stream_names(data)
     planned = [BenchTask(*one, rule, size) for one in product(names, seeds[:1] if quick else seeds)]
-    out, data = out.resolve(), data.resolve()
+    out, data, before = out.resolve(), data.resolve(), load_now()
     run_all(planned, out, data, processes)
     found = {(one.stream, one.seed): read_results(one, out) for one in planned}
     text = f"{_conditions(planned)}\n\n{regret_tables(Comparison.of(found))}"
     if peers:
         run_peers(planned, out, data, click.echo)
         text = f"{text}\n\n{peer_tables(*field_of(planned, found, out))}"
+    text = f"{text}\n\n{load_sentence(before, load_now())}"
     click.echo(text)
     if readme:
         replace_block(BENCH, "regret", text)

@@ -66,7 +66,7 @@ class Sleeper(TrainerActor):
     def __init__(self, *_: object) -> None:
         self.alone = threading.Lock()
 
-    def train(self, batch: Batch, chunk: Any = None, start: Any = None) -> BatchReply:
+    def train(self, batch: Batch, *_: Any, **__: Any) -> BatchReply:
         """Sleep for each instance."""
         outcomes = []
         with self.alone:

@@ -102,7 +102,7 @@ def connect(port: int) -> socket.socket:
             found = socket.create_connection(("127.0.0.1", port), timeout=30)
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return found
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, TimeoutError):
             if time.monotonic() > end:
                 raise
             time.sleep(0.05)
@@ -128,15 +128,22 @@ def load(port: int, seconds: float, seed: int) -> list[float]:
 
 def read_answer(connection: socket.socket) -> bytes:
     """The body of an answer, which must be a 200."""
-    received = connection.recv(65536)
+    received = _received(connection)
     while (at := received.find(b"\r\n\r\n")) < 0:
-        received += connection.recv(65536)
+        received += _received(connection)
     assert received.startswith(b"HTTP/1.1 200"), received[:500]
     found = re.search(rb"content-length: (\d+)", received[:at], re.IGNORECASE)
     assert found
     while len(received) < at + 4 + int(found[1]):
-        received += connection.recv(65536)
+        received += _received(connection)
     return received[at + 4 :]
+
+
+def _received(connection: socket.socket) -> bytes:
+    part = connection.recv(65536)
+    if not part:
+        raise SystemExit("the server closed a connection before its answer was complete")
+    return part
 
 
 @contextmanager
@@ -153,7 +160,11 @@ def serving(*command: str) -> Iterator[int]:
         yield int(found[1])
     finally:
         server.terminate()
-        server.wait(timeout=30)
+        try:
+            server.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
         server.stdout.close()
 
 

@@ -55,6 +55,22 @@ def test_a_missed_bar_is_on_the_page_and_fails(
     assert "old" not in text
 
 
+@pytest.mark.parametrize("error", [ValueError("no\nserver"), SystemExit("no server")])
+def test_a_failed_benchmark_is_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path = tmp_path / "page.md"
+    path.write_text("<!-- some: begin -->\nold\n<!-- some: end -->\n")
+    monkeypatch.setattr(page, "BENCH", str(path))
+    monkeypatch.setattr(page, "LOOK_S", 0.01)
+    with pytest.raises(type(error)), reported("some", readme=True):
+        raise error
+    text = path.read_text()
+    assert f"**FAILED**: {type(error).__name__}: no server" in text
+    assert "machine was" in text
+    assert "old" not in text
+
+
 def test_without_a_miss_nothing_fails_and_the_page_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

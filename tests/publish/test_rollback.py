@@ -1,5 +1,6 @@
 """Serving goes back to an earlier version in one command, and forward again."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from orchestrator.config.schema import PublishConfig
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import PlaceOrigin
 from orchestrator.publish.publisher import Publisher
+from orchestrator.publish.rollback import roll_back
 from orchestrator.storage.local_store import LocalStore
-from support.small_run import SmallRun
+from support.small_run import TEXT, SmallRun
 from trainer.modelfile import save_model
 
 
@@ -49,6 +51,26 @@ def test_back_and_forward_again(run: SmallRun, tmp_path: Path) -> None:
     found = follower.advance().version
     assert found is not None
     assert (found.number, found.cycle) == (9, 4)
+
+
+def test_health_says_that_a_place_is_held(tmp_path: Path) -> None:
+    place = LocalStore(tmp_path / "place")
+    run = SmallRun(tmp_path / "run", f"{TEXT}publish: {{to: {place.uri}}}\n")
+
+    def health() -> str:
+        done = CliRunner().invoke(holdfast, ["health", run.store.uri])
+        return done.output.splitlines()[-1].strip()
+
+    assert health() == f"published    nothing yet to {place.uri}"
+    publisher = Publisher(run.config, run.store, place, PublishConfig(to=place.uri))
+    for _ in range(2):
+        publisher.publish(run.play())
+    assert health() == f"published    version 2 (cycle 1) in {place.uri}"
+    roll_back(place)
+    held = f"{place.uri} is held at version 1 (cycle 0) since a rollback: newer champions are not"
+    assert health().startswith(f"published    {held}")
+    told = CliRunner().invoke(holdfast, ["health", run.store.uri, "--json"]).output
+    assert json.loads(told)["published"]["held"] is True
 
 
 def test_where_there_is_nothing_to_go_to(run: SmallRun, tmp_path: Path) -> None:

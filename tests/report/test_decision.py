@@ -8,19 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from orchestrator.cli import holdfast
+from orchestrator.report.advice import Advice, Evidence, advise, served_cycles_needed
 from orchestrator.report.assemble import sections_of
-from orchestrator.report.decision import (
-    Advice,
-    Decision,
-    Evidence,
-    advise,
-    decisions,
-    loss_text,
-    lost_compute,
-    served_cycles_needed,
-)
+from orchestrator.report.decision import Decision, decisions
 from orchestrator.report.interval import Estimate, cycles_for, mean_interval
 from orchestrator.report.load import Run
+from orchestrator.report.measures import loss_text, lost_compute, ratio_of_means
 from orchestrator.report.study import Pair, Study
 from orchestrator.storage.open import open_store
 from support.configs import ARMS, simulated
@@ -100,9 +93,28 @@ def test_any_two_arms_have_a_decision(arms: str) -> None:
 def test_any_arm_can_be_the_challenger_and_the_others_are_named() -> None:
     found = decided(challenger="third")
     assert (found.baseline, found.challenger, found.others) == ("old", "third", ("new",))
-    assert "another arm (new)" in found.basis
+    assert "Other arms against old: new: too early, log-loss 0." in found.basis
     swapped = decided(ARMS, challenger="production")  # else the baseline
     assert (swapped.baseline, swapped.challenger) == ("entropic", "production")
+
+
+def test_of_several_challengers_the_best_is_shown() -> None:
+    found = decided(lift={"new": 1.0, "third": 2.0})
+    assert (found.challenger, found.headline) == ("third", "Switch to third")
+    assert found.other_advice[0].startswith("new: switch, log-loss 0.9")
+    assert "--arm third" in found.next_step
+    sure = decided(lift={"new": -2.0, "third": -1.0})
+    assert (sure.challenger, sure.headline) == ("third", "Stay with old")
+
+
+def test_the_cost_is_the_ratio_of_the_means_beside_it() -> None:
+    ours, theirs = pd.Series([1.0, 2.0, 9.0] * 8), pd.Series([4.0, 4.0, 1.0] * 8)
+    found = ratio_of_means(ours, theirs)
+    assert math.exp(found.mean) == pytest.approx(4.0 / 3.0)
+    assert found.low < found.mean < found.high
+    assert not ratio_of_means(ours * 0, theirs).known
+    cost = decided().measures[-1]
+    assert math.exp(cost.found.mean) == pytest.approx(cost.challenger / cost.baseline)
 
 
 @pytest.mark.parametrize("start", ["", ", start_from: {arm: production, cycle: 8}"])

@@ -22,7 +22,8 @@ from orchestrator.report.sections.abort_vectors import abort_vectors, thinned
 from orchestrator.report.sections.lost_instances import saved_seconds
 from orchestrator.report.sections.retained import discards
 from orchestrator.report.sections.settings import cells_of
-from orchestrator.report.study import Study, check_arms, running_mean
+from orchestrator.report.sides import study_of
+from orchestrator.report.study import Study, running_mean
 from orchestrator.report.verdict import Verdict
 from orchestrator.report.write import compute, write
 from orchestrator.storage.output import Output
@@ -371,16 +372,15 @@ def test_the_interval_over_runs_is_students() -> None:
 
 def test_arms_can_be_chosen() -> None:
     run = made_up(RULES, cycles=20)
-    study = Study((run,), baseline="naive", challenger="fast")
-    check_arms(study)
+    study = study_of((run,), "naive", "fast")
     pair = study.main_pair(run)
     assert pair is not None
     assert (pair.arm, pair.baseline) == ("fast", "naive")
     assert study.arms[:2] == ("naive", "fast")
     with pytest.raises(InputError, match="--baseline: no run has an arm named 'x'"):
-        check_arms(Study((run,), baseline="x"))
+        study_of((run,), "x", None)
     with pytest.raises(InputError, match="--challenger and --baseline must be different"):
-        check_arms(Study((run,), baseline="naive", challenger="naive"))
+        study_of((run,), "naive", "naive")
 
 
 def test_a_running_mean_keeps_a_constant_and_needs_no_full_window() -> None:

@@ -149,6 +149,15 @@ def test_the_version_says_what_each_feature_expects(served: Served) -> None:
     }
 
 
+def test_the_example_of_the_version_is_a_request_of_known_values(served: Served) -> None:
+    asked = Asked(App(Scorer(PlaceOrigin(served.place))))
+    example = asked.ask("GET", "/version")["example"]
+    assert set(example["user"]) == {"age", "zip", "genres"}
+    answer = asked.ask("POST", "/v1/score", example)
+    assert len(answer["pctr"]) == 1
+    assert not answer["unseen"]
+
+
 def test_a_version_without_a_mapping_is_written_as_before(tmp_path: Path, served: Served) -> None:
     version, store = read_version(served.place, 1), LocalStore(tmp_path)
     assert version.mapping is not None

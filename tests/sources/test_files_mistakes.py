@@ -129,6 +129,26 @@ def test_a_click_rule_that_divides_nothing(
         first_cycle(path, click="clicked != 3")
 
 
+def test_all_mistakes_are_shown_at_once(tmp_path: Path) -> None:
+    """Columns that are missing, a rule of no feature, the unit, the label and the bins."""
+    path = relabelled(tmp_path / "e.csv", YES_NO)
+    path.write_text(path.read_text().replace(",age,", ",agee,"))
+    with pytest.raises(InputError) as refused:
+        first_cycle(
+            path, timestamp={"unit": "ms"}, cut=BY_TIME, click="clicked == 1",
+            columns={"ad": {"bins": [1, 2]}, "geo": {"round": 5}},
+        )  # fmt: skip
+    assert str(refused.value).splitlines() == [
+        "source.columns.geo does not belong to a feature; the features are age, ad",
+        f"{path}: no column 'age'; did you mean 'agee'?",
+        f"{path}: with source.timestamp.unit ms, all times are in 1970: write unit: s",
+        f"{path}: source.click 'clicked == 1': clicked holds 'no', 'yes', not numbers (did you "
+        "mean clicked == yes?)",
+        f"{path}: source.columns.ad.bins needs numbers, but ad holds 'ad0', 'ad1', "
+        "'ad2', 'ad3', 'ad4', …",
+    ]
+
+
 def test_a_mistake_does_not_abort_the_process_at_its_end() -> None:
     """Arrow's threads drop parsed bytes when they like: Python's would need an interpreter."""
     data = b"a,b\n" * 1000

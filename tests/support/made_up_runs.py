@@ -25,8 +25,12 @@ def made_up_records(
     seed: int = 0,
     loss: dict[str, float] | None = None,
     lift: dict[str, float] | None = None,
+    stream: str = "market",
 ) -> list[CycleRecord]:
-    """A week as it might be: `loss` is each arm's mean share of diverged instances, `lift` in %."""
+    """A week as it might be: `loss` is each arm's mean share of diverged instances, `lift` in %.
+
+    Runs with the same `stream` have the same events.
+    """
     rng = np.random.default_rng(seed)
     loss, lift = loss or {}, lift or {}
     weather = np.exp(0.8 * autoregressive(rng, cycles, 0.9))
@@ -40,7 +44,12 @@ def made_up_records(
                 served = level[cycle] * (1 - lift.get(arm.name, 0.0) / 100)
                 hot = min(share * weather[cycle], 0.95)
                 made.append(_record(given, arm, cycle, draws, hot, served, rng))
-    return made
+    return [_on_stream(record, stream) for record in made]
+
+
+def _on_stream(made: CycleRecord, stream: str) -> CycleRecord:
+    chunk = replace(made.chunk, digest=f"{stream}-{made.cycle}")
+    return made.model_copy(update={"chunk": chunk})
 
 
 def write_run(store: Store, given: RunConfig, made: Iterable[CycleRecord]) -> None:

@@ -17,6 +17,7 @@ from orchestrator.sources.files.files import File, file_system, is_local, option
 from orchestrator.sources.files.mapping.columns import rule_column
 from orchestrator.sources.files.mapping.features import Mapped, check_rules
 from orchestrator.sources.files.mapping.label_hints import (
+    ENOUGH,
     meant,
     no_clicks,
     no_numbers,
@@ -27,12 +28,11 @@ from orchestrator.sources.files.reading import Reading
 from orchestrator.sources.files.rows import Block
 from orchestrator.sources.protocol import Events
 from orchestrator.storage.output import Output
+from trainer.dictionaries import by_appearance
 from trainer.events import check_events, column
 from trainer.features import FeatureSpec
 
 log = logging.getLogger(__name__)
-ENOUGH = 10_000
-"""A stream that can be trained on has both clicks and others among this many events."""
 AT = "part and row"  # added to the rows before the checks, to find their lines afterwards
 
 
@@ -118,10 +118,10 @@ class Chunks:
         if broken:
             self._set_aside(cycle, parts, broken)
         if cycle == 0:
-            check_rules(self._decoder.reading, self._spec)
+            check_rules(self._decoder.reading, self._spec.features)
             self._check_click_rule(parts, checked.table)
         counts = dict(sorted(Counter(row.reason for row in broken).items()))
-        return Events(cycle, checked.table, origin, counts)
+        return Events(cycle, by_appearance(checked.table), origin, counts)
 
     def _check_click_rule(self, parts: Sequence[Part], table: pa.Table) -> None:
         """A click rule that divides nothing is a mistake, unless there are few events yet."""
@@ -221,13 +221,14 @@ def write_lines(
 
 def one_table(tables: Sequence[pa.Table], spec: FeatureSpec) -> pa.Table:
     """All rows in one table. A column whose type differs between blocks (3, "3") becomes text."""
-    columns: dict[str, pa.ChunkedArray] = {}
+    columns: dict[str, pa.Array] = {}
     for name, default in {**_types(spec), AT: pa.int64()}.items():
         pieces = [table.column(name) for table in tables if len(table)]
         kinds = {piece.type for piece in pieces if not pa.types.is_null(piece.type)}
         kind = kinds.pop() if len(kinds) == 1 else default
-        chunks = [chunk for piece in pieces for chunk in piece.cast(kind).chunks]
-        columns[name] = pa.chunked_array(chunks, kind)
+        same = (piece if piece.type == kind else piece.cast(kind) for piece in pieces)
+        chunks = [chunk for piece in same for chunk in piece.chunks]
+        columns[name] = pa.chunked_array(chunks, kind).combine_chunks()
     return pa.table(columns)
 
 

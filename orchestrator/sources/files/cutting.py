@@ -15,6 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from orchestrator.sources.files.chunks import Part
@@ -125,15 +126,14 @@ class CutFiles:
             low, high = entry.span or (first, first)
             if low >= stop or high < start:
                 continue
-            ticks = self._ticks(entry, first)
-            inside = np.flatnonzero((ticks >= start) & (ticks < stop))
+            inside = _between(self._ticks(entry, first), start, stop)
             if len(inside):
                 parts.append(Part(entry.file, entry.block, inside))
         return parts, f"{instant(start)} to {instant(stop)} of {_names(parts)}"
 
-    def _ticks(self, entry: Entry, unknown: int) -> np.ndarray:
+    def _ticks(self, entry: Entry, unknown: int) -> NDArray[np.int64]:
         ticks = self._decoder.decode(entry.file, entry.block).ticks
-        return np.where(ticks < 0, unknown, ticks)
+        return np.where(ticks < 0, unknown, ticks) if ticks.min(initial=0) < 0 else ticks
 
     def _clock(self) -> tuple[int, int, int]:
         """The start of cycle 0, the last event and the length of a cycle, in microseconds."""
@@ -174,6 +174,13 @@ class CutFiles:
 def cycle_us(cut: Cut) -> int:
     """The length of a cycle in microseconds, cut by minutes."""
     return round((cut.minutes or 1) * 60e6)
+
+
+def _between(ticks: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
+    """The rows of these times. Most files are in order, where a search finds them."""
+    if (ticks[1:] >= ticks[:-1]).all():
+        return np.arange(*np.searchsorted(ticks, (start, stop)))
+    return np.flatnonzero((ticks >= start) & (ticks < stop))
 
 
 def _fail(error: InputError) -> None:

@@ -20,8 +20,10 @@ from orchestrator.sources.files.mapping.features import (
     event_times,
     mapped,
     present_columns,
+    unused_rules,
 )
 from orchestrator.sources.files.mapping.label_hints import frequent
+from orchestrator.sources.files.mapping.mistakes import mistakes, with_others
 from orchestrator.sources.files.mapping.times import Times, ticks_of, zone_mix
 from orchestrator.sources.files.readers.ahead import AheadReader
 from orchestrator.sources.files.readers.csv_reader import CsvReader
@@ -88,6 +90,26 @@ class Decoder:
         with _errors_of(file):
             rows = reader.read(block, [name])
         return name, frequent(plain(column(rows.table, name)))
+
+    def check(self, file: File | None) -> None:
+        """InputError for rules that belong to no feature, with the file's other mistakes."""
+        unused = unused_rules(self.reading, self.spec)
+        if unused:
+            error = InputError("\n".join(unused))
+            raise self.with_others(error, file) if file is not None else error
+
+    def with_others(self, error: InputError, file: File) -> InputError:
+        """An error with the other mistakes that the first rows of a file show."""
+        try:
+            reader = self._open(file)
+            there, block = reader.columns(), next(iter(reader.blocks()), None)
+            if block is None or not there:
+                return error
+            wanted = [name for name in dict.fromkeys(self._wanted.values()) if name in there]
+            rows = reader.read(block, wanted)
+        except (InputError, OSError, pa.ArrowException):  # the error itself says what is wrong
+            return error
+        return with_others(error, mistakes(rows, there, self.reading, self.spec), file.name)
 
     def _times(self, file: File, block: Block) -> pa.Array:
         """Times that span those of a block, found in the cheapest way."""

@@ -50,6 +50,7 @@ class FileSource:
         self._config, self._cut = config, config.cut
         self._there = {f.name: f for f in find_files(config.path, config.storage_options)}
         self._decoder = Decoder(config, spec)
+        self._decoder.check(next(iter(self._there.values()), None))
         first = config.path if isinstance(config.path, str) else config.path[0]
         self._chunks = Chunks(self._decoder, first, None if read_only else run_uri)
         self._store = Listings(run_uri, config.options_for(run_uri)) if run_uri else None
@@ -75,6 +76,15 @@ class FileSource:
 
     def events(self, cycle: int) -> Events | None:
         """The events of a cycle, or None after the last."""
+        try:
+            return self._events(cycle)
+        except InputError as error:
+            first = next(iter(self._there.values()), None)
+            if cycle or first is None:
+                raise
+            raise self._decoder.with_others(error, first) from error
+
+    def _events(self, cycle: int) -> Events | None:
         number = max((n for n, x in enumerate(self._listings) if x.first_cycle <= cycle), default=0)
         listing = self._listings[number] if self._listings else Listing(0, ())
         if listing.cycles is not None and cycle >= listing.first_cycle + listing.cycles:

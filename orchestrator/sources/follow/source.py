@@ -78,6 +78,7 @@ class FollowSource:
         self._config = config
         self._stop = stop or threading.Event()
         self._decoder = Decoder(config, spec)
+        self._decoder.check(None)
         self._chunks = Chunks(self._decoder, config.path, run_uri)
         self._run_uri = run_uri
         self._options = options_for(run_uri or "", config.path, config.storage_options)
@@ -101,9 +102,13 @@ class FollowSource:
 
     def _chunk(self, cycle: int, taken: Taken) -> Events:
         file = self._file_of(cycle, taken)
-        blocks = self._decoder.blocks(file)
-        parts = [Part(file, block) for block in blocks]
-        events = self._chunks.events(cycle, parts, file.name)
+        try:
+            parts = [Part(file, block) for block in self._decoder.blocks(file)]
+            events = self._chunks.events(cycle, parts, file.name)
+        except InputError as error:
+            if cycle:
+                raise
+            raise self._decoder.with_others(error, file) from error
         if not taken.late:
             return events
         late = {LATE: min(sum(taken.late.values()), MAX_INT)}

@@ -19,8 +19,10 @@ from orchestrator.sources.files.mapping.features import (
     columns_in_file,
     mapped,
     present_columns,
+    unused_rules,
 )
 from orchestrator.sources.files.mapping.label_hints import frequent
+from orchestrator.sources.files.mapping.mistakes import mistakes, with_others
 from orchestrator.sources.files.rows import Block, Rows
 from orchestrator.sources.protocol import Events
 from orchestrator.sources.python.config import PythonConfig
@@ -53,9 +55,15 @@ class PythonSource:
         if given is None:
             return None
         origin = f"{self._name} cycle {cycle}"
-        rows = _OneTable(self._as_table(given, origin), self._reading, self.spec, origin)
-        chunks = Chunks(rows, "", self._run_uri)
-        return chunks.events(cycle, [rows.part], origin)
+        table = self._as_table(given, origin)
+        try:
+            rows = _OneTable(table, self._reading, self.spec, origin)
+            return Chunks(rows, "", self._run_uri).events(cycle, [rows.part], origin)
+        except InputError as error:
+            if cycle or not table.num_columns:
+                raise
+            found = mistakes(Rows(table), table.column_names, self._reading, self.spec)
+            raise with_others(error, found, origin) from error
 
     def _called(self, what: str, function: Any, *args: Any, **options: Any) -> Any:
         try:
@@ -85,6 +93,8 @@ class _OneTable:
     ) -> None:
         self.reading, self.spec, self._table = reading, spec, table
         wanted = columns_in_file(reading, spec)
+        if unused := unused_rules(reading, spec):
+            raise InputError("\n".join(unused))
         try:
             columns = present_columns(wanted, table.column_names, reading, spec)
         except InputError as error:

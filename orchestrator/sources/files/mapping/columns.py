@@ -1,6 +1,7 @@
 """Building one column: a label, a feature's values, or their weights.
 
-A feature's values are texts, except for integers of a Parquet schema, which stay integers.
+A feature's values are texts, except for integers of a Parquet schema, which stay integers. Texts
+that come as a dictionary stay one: each is mapped once, and compiling a chunk needs one anyway.
 Numbers are binned or used as names; `3` is the same name in a CSV file and in a JSON one.
 """
 
@@ -17,6 +18,10 @@ from divergence.errors import InputError
 from orchestrator.sources.files.mapping.numbers import binned, is_text, numbers_of
 from orchestrator.sources.files.reading import CLICK_RULE, Column, as_number
 
+ENCODED = pa.dictionary(pa.int32(), pa.string())
+"""Texts as numbers into a dictionary: how Parquet files hold most of them, and bins come."""
+FEW = 4
+"""Integers are mapped by a dictionary if there are that many rows for each that is possible."""
 SIGNS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -37,8 +42,11 @@ class BuiltColumn(NamedTuple):
 
 def label(column: pa.Array, click: str | None, name: str) -> BuiltColumn:
     """The numbers unchanged, or 0 and 1 by a click rule; null if missing."""
+    column = plain(column)
     if click is not None:
         return _clicks(column, click)
+    if pa.types.is_integer(column.type):
+        return BuiltColumn(column.cast(pa.float64(), safe=False))
     numbers = numbers_of(column)
     return BuiltColumn(
         pa.array(numbers.values, from_pandas=True), numbers.unparsable, f"{name} is not a number"
@@ -54,8 +62,12 @@ def rule_column(click: str) -> str:
 
 def values(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> BuiltColumn:
     """One value per row."""
+    if is_encoded_text(column.type):
+        return _values_of_dictionary(column, rule, missing, name)
     column = _without(plain(column), missing)
     if rule.bins is not None or rule.log is not None or rule.round is not None:
+        if (few := _numbered(column)) is not None:
+            return _values_of_dictionary(few, rule, (), name)
         numbers = numbers_of(column)
         made = binned(numbers.values, rule)
         return BuiltColumn(made, numbers.unparsable, f"{name} is not a number")
@@ -64,10 +76,16 @@ def values(column: pa.Array, rule: Column, missing: Sequence[str], name: str) ->
     return BuiltColumn(_names(column))
 
 
+def is_encoded_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type is a dictionary of texts, which it stays."""
+    return bool(pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))
+
+
 def value_lists(column: pa.Array, rule: Column, missing: Sequence[str], name: str) -> BuiltColumn:
     """Several values per row; weights inside the lists are kept."""
+    column = plain(column)
     if rule.split is not None:
-        return BuiltColumn(_split(_without(plain(column), missing), rule.split))
+        return BuiltColumn(_split(_without(column, missing), rule.split))
     if is_text(column.type):
         raise InputError(
             f"column {name!r} is text, but the feature is multi: true; "
@@ -80,8 +98,9 @@ def value_lists(column: pa.Array, rule: Column, missing: Sequence[str], name: st
 
 def weight_lists(column: pa.Array, rule: Column, name: str) -> BuiltColumn:
     """The weights of several values per row."""
+    column = plain(column)
     if rule.split is not None:
-        column = _split(plain(column), rule.split)
+        column = _split(column, rule.split)
     if not pa.types.is_list(column.type):
         return BuiltColumn(column)
     parents = pc.list_parent_indices(column).to_numpy()
@@ -96,9 +115,12 @@ def as_texts(made: BuiltColumn) -> BuiltColumn:
     column = made.values
     if pa.types.is_list(column.type) and pa.types.is_integer(column.type.value_type):
         return made._replace(values=column.cast(pa.list_(pa.string())))
-    if pa.types.is_integer(column.type):
-        return made._replace(values=column.cast(pa.string()))
-    return made
+    if (few := _numbered(column)) is not None:
+        texts = few.dictionary.cast(pa.string())
+        column = pa.DictionaryArray.from_arrays(few.indices, texts, safe=False)
+    elif pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+    return made._replace(values=column)
 
 
 def plain(column: pa.Array) -> pa.Array:
@@ -114,12 +136,40 @@ def _clicks(column: pa.Array, click: str) -> BuiltColumn:
     bound, compare = as_number(parts["value"]), SIGNS[parts["sign"]]
     if bound is None:
         wanted = pa.scalar(parts["value"].strip("'\""), pa.string())
-        hits = pc.equal(_text(plain(column)), wanted)
+        hits = pc.equal(_text(column), wanted)
         return BuiltColumn((hits if parts["sign"] == "==" else pc.invert(hits)).cast(pa.uint8()))
-    numbers = numbers_of(plain(column))
+    numbers = numbers_of(column)
     clicks = np.asarray(compare(numbers.values, bound), dtype=np.uint8)
     made = pa.array(clicks, mask=np.isnan(numbers.values))
     return BuiltColumn(made, numbers.unparsable, f"{parts['column']} is not a number")
+
+
+def _values_of_dictionary(
+    column: pa.DictionaryArray, rule: Column, missing: Sequence[str], name: str
+) -> BuiltColumn:
+    """The same as for plain values, but each is mapped once, however many rows have it."""
+    distinct, codes = column.dictionary, column.indices
+    made = values(distinct, rule, missing, name)
+    if made.values is distinct and distinct.null_count == 0 and column.type == ENCODED:
+        return made._replace(values=column)
+    mapped = made.values if is_encoded_text(made.values.type) else made.values.dictionary_encode()
+    new = mapped.indices.take(codes)
+    recoded = pa.DictionaryArray.from_arrays(new, mapped.dictionary, safe=False)
+    if made.unusable is None or not made.unusable.any():
+        return BuiltColumn(recoded)
+    unusable = pa.array(made.unusable).take(codes).fill_null(False)
+    return BuiltColumn(recoded, unusable.to_numpy(zero_copy_only=False), made.reason)
+
+
+def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
+    """Integers as a dictionary of all between the smallest and the largest, if those are few."""
+    if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+        return None
+    low, high = (end.as_py() for end in pc.min_max(column).values())
+    if low is None or high - low >= len(column) // FEW:
+        return None
+    codes = pc.subtract(column.cast(pa.int64()), low).cast(pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, pa.array(np.arange(low, high + 1)), safe=False)
 
 
 def _names(column: pa.Array) -> pa.Array:

@@ -16,7 +16,7 @@ from orchestrator.sources.files.mapping.times import Times, times_of
 from orchestrator.sources.files.reading import Column, Reading
 from orchestrator.sources.files.rows import Rows
 from trainer.events import column
-from trainer.features import FeatureSpec
+from trainer.features import Feature, FeatureSpec
 
 UNCHANGED = Column()
 MOST_NAMES = 1000
@@ -46,20 +46,24 @@ def columns_in_file(reading: Reading, spec: FeatureSpec) -> dict[str, str]:
         names[spec.timestamp] = reading.timestamp.column or spec.timestamp
     for feature in spec.features:
         for name in filter(None, (feature.name, feature.weights)):
-            names[name] = _rule(reading, name).column or name
-    unused = sorted(set(reading.columns) - set(names))
-    if unused:
-        raise InputError(
-            f"source.columns.{unused[0]} does not belong to a feature; the features are "
-            f"{', '.join(f.name for f in spec.features)}"
-        )
+            names[name] = rule_of(reading, name).column or name
     return names
 
 
-def check_rules(reading: Reading, spec: FeatureSpec) -> None:
+def unused_rules(reading: Reading, spec: FeatureSpec) -> list[str]:
+    """A line for each rule of `source.columns` that no feature uses."""
+    known = columns_in_file(reading, spec)
+    named = ", ".join(feature.name for feature in spec.features)
+    return [
+        f"source.columns.{name} does not belong to a feature; the features are {named}"
+        for name in sorted(set(reading.columns) - set(known))
+    ]
+
+
+def check_rules(reading: Reading, features: Sequence[Feature]) -> None:
     """InputError for a rule that has no effect on its feature: it was meant to have one."""
-    for feature in spec.features:
-        name, rule = feature.name, _rule(reading, feature.name)
+    for feature in features:
+        name, rule = feature.name, rule_of(reading, feature.name)
         if rule.split is not None and not feature.multi:
             raise InputError(
                 f"source.columns.{name}.split: feature {name} has one value per event; if it has "
@@ -77,7 +81,7 @@ def present_columns(
 ) -> list[str]:
     """The columns to read. `InputError` if one is missing and not optional."""
     for name, source in wanted.items():
-        if source not in there and not _rule(reading, name).optional:
+        if source not in there and not rule_of(reading, name).optional:
             close = " or ".join(map(repr, get_close_matches(source, there[:MOST_NAMES], 3)))
             some = ", ".join(map(_shown, there[:20])) + (" …" if len(there) > 20 else "")
             role = "" if name == source else f" for {name!r}"
@@ -127,7 +131,7 @@ def mapped(rows: Rows, reading: Reading, spec: FeatureSpec) -> Mapped:
 def event_times(rows: Rows, reading: Reading, spec: FeatureSpec) -> Times:
     """The times of these rows; only the time column is needed."""
     assert spec.timestamp is not None, "the caller checks that there is one"
-    written = _column_or_nulls(rows.table, reading.timestamp.column or spec.timestamp)
+    written = column_or_nulls(rows.table, reading.timestamp.column or spec.timestamp)
     return times_of(columns.plain(written), reading.timestamp)
 
 
@@ -143,24 +147,26 @@ def _built_columns(
     rows: Rows, reading: Reading, spec: FeatureSpec
 ) -> Iterator[tuple[str, BuiltColumn]]:
     table, names = rows.table, columns_in_file(reading, spec)
-    label = _column_or_nulls(table, names[spec.label])
+    label = column_or_nulls(table, names[spec.label])
     yield spec.label, columns.label(label, reading.click, spec.label)
     for feature in spec.features:
-        rule, source = _rule(reading, feature.name), _column_or_nulls(table, names[feature.name])
+        rule, source = rule_of(reading, feature.name), column_or_nulls(table, names[feature.name])
         make = columns.value_lists if feature.multi else columns.values
         made = make(source, rule, reading.missing, feature.name)
         yield feature.name, made if rows.declared else columns.as_texts(made)
         if feature.weights is not None:
             name = feature.weights
-            weights = _column_or_nulls(table, names[name])
-            yield name, columns.weight_lists(weights, _rule(reading, name), name)
+            weights = column_or_nulls(table, names[name])
+            yield name, columns.weight_lists(weights, rule_of(reading, name), name)
 
 
-def _rule(reading: Reading, name: str) -> Column:
+def rule_of(reading: Reading, name: str) -> Column:
+    """How a feature is made from its column."""
     return reading.columns.get(name, UNCHANGED)
 
 
-def _column_or_nulls(table: pa.Table, name: str) -> pa.Array:
+def column_or_nulls(table: pa.Table, name: str) -> pa.Array:
+    """A column of a file; nulls if it has none of that name."""
     if name not in table.column_names:
         return pa.nulls(len(table))
     return column(table, name)

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from orchestrator.sources.files.mapping.columns import rule_column
 from orchestrator.sources.files.reading import CLICK_RULE, as_number
 
+ENOUGH = 10_000
+"""A stream that can be trained on has both clicks and others among this many events."""
 SHOWN = 5
 MOST = 1000
 POSITIVE = ("1", "yes", "y", "true", "t", "click", "clicked", "positive", "pos")

@@ -42,7 +42,7 @@ def numbers_of(column: pa.Array) -> Numbers:
 
 
 def binned(numbers: NDArray[np.float64], column: Column) -> pa.Array:
-    """The name of each number's bin as text; null for NaN."""
+    """The name of each number's bin as a dictionary of texts; null for NaN."""
     known = np.isfinite(numbers)
     values = np.where(known, numbers, 0.0)
     with np.errstate(over="ignore"):  # beyond float64 is a bin of its own
@@ -53,7 +53,7 @@ def binned(numbers: NDArray[np.float64], column: Column) -> pa.Array:
         else:
             codes, labels = _by_multiples(values, column.round or 1.0)
     indices = pa.array(codes.astype(np.int32), mask=~known)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(labels, pa.string())).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(indices, pa.array(labels, pa.string()))
 
 
 def _by_edges(

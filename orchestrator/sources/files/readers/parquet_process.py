@@ -63,13 +63,9 @@ class IsolatedParquet:
         return tuple(self._request("columns").content)
 
     def read(self, block: Block, columns: Sequence[str]) -> Rows:
-        """These columns, with the file's own types; dictionaries are only how texts come here."""
+        """These columns, with the file's own types; texts may come as dictionaries."""
         broken, table = self._request("read", block, columns)
         assert table is not None, "the child sends it, or an error"
-        for at, field in enumerate(table.schema):
-            if pa.types.is_dictionary(field.type):
-                plain = table.column(at).cast(field.type.value_type)
-                table = table.set_column(at, field.name, plain)
         return Rows(table, dict(broken), declared=True)
 
     def extremes(self, block: Block, column: str) -> pa.Array | None:
