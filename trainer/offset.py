@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,29 +65,10 @@ class Offset:
         warm_up_rows()
 
     def train(
-        self,
-        chunk: Chunk,
-        start: Tables,
-        setting: Setting,
-        rule: Rule,
-        *,
-        instance: int = 0,
-        buffers: Buffers | None = None,
-        stop: Callable[[], bool] | None = None,
-        in_place: bool = False,
+        self, chunk: Chunk, start: Tables, setting: Setting, rule: Rule, **options: Any
     ) -> Trained:
         """Train one instance."""
-        return train(
-            self.job,
-            chunk,
-            start,
-            setting,
-            rule,
-            instance=instance,
-            buffers=buffers,
-            stop=stop,
-            in_place=in_place,
-        )
+        return train(self.job, chunk, start, setting, rule, **options)
 
     def trace(self, chunk: Chunk, start: Tables, setting: Setting, rule: Rule) -> Trajectory:
         """Train it event by event."""

@@ -15,7 +15,8 @@ from trainer.mean_model import mean_config, member_of
 from trainer.model import Model, ModelConfig
 from trainer.offset import Offset
 from trainer.protocol import Trainer
-from trainer.states.trainer import Recipe, StateTrainer
+from trainer.states.recipe import Recipe
+from trainer.states.trainer import StateTrainer
 
 
 def model_config(config: RunConfig, spec: FeatureSpec) -> ModelConfig:

@@ -4,7 +4,6 @@ It does all but the training itself: it copies states, measures the log-loss, fi
 at the deadline, and writes models as safetensors.
 """
 
-import importlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from trainer.states.model import (
     save_state_delta,
 )
 from trainer.states.own import State
+from trainer.states.recipe import Recipe
 from trainer.trajectory import Trajectory
 
 CHECK_EVENTS = 1024
@@ -60,24 +60,6 @@ class StateChunk:
     def constant_logloss(self) -> float:
         """The log-loss of the clicks' own rate."""
         return constant_logloss(self.click)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to make a trainer in any process: its class as module:Name, and its options."""
-
-    reference: str
-    options: dict[str, Any]
-    seed: int
-    own: bool
-    """Whether the class is the user's own, whose source travels with it."""
-
-    def kind(self) -> Any:
-        """The class. InputError where it cannot be had."""
-        if self.own:
-            return own_code.load(self.reference)
-        module, _, name = self.reference.partition(":")
-        return getattr(importlib.import_module(module), name)
 
 
 class StateTrainer:
