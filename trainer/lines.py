@@ -8,6 +8,7 @@ processes as plain arrays.
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,8 @@ FLOAT = np.dtype(np.float32)
 class LineOptions:
     """What the lines of an arm have in common."""
 
-    model: ModelConfig
+    model: Any
+    """A `ModelConfig`; None for another trainer than OFFSET."""
     mu0: float
     sums_kept: float
     expire_after: int | None
@@ -54,6 +56,7 @@ class Lines:
         """No lines, and nothing seen."""
         warm_up_rows()
         self.options = options
+        self.model: ModelConfig = options.model
         self.shape: Shape = options.model.shape
         self.user, self.ad = KeyIndex(), KeyIndex()
         self.cycle = -1
@@ -128,7 +131,7 @@ class Lines:
 
     def as_model(self, line: int) -> Model:
         """A line as a model, to be saved: it shares memory with this set."""
-        model = Model(self.options.model)
+        model = Model(self.model)
         rows = self._rows[line]
         for side, index, vectors, mu in (
             (model.user, self.user, rows.user, rows.user_mu),
@@ -196,7 +199,7 @@ class Lines:
             age = (cycle - index.seen[at[old]]).astype(np.float64)
             kept = (self.options.sums_kept**age).astype(np.float32)[:, None, None]
         at[new] = index.insert(keys.pairs[i] for i in new)
-        return _Places(at, old, new, new_vectors(self.options.model, keys, new, length), kept)
+        return _Places(at, old, new, new_vectors(self.model, keys, new, length), kept)
 
     def _put_new(self, rows: NDArray[np.float32], mu: NDArray[np.float32], side: _Places) -> None:
         """Give the keys that are new their first vectors."""

@@ -15,10 +15,10 @@ Encoded = tuple[list[dict[int, float]], list[bool]]
 
 def river_fm(opening: Opening) -> Learner:
     """A learner that has seen nothing."""
-    return RiverFM(opening)
+    return RiverLearner(opening)
 
 
-class RiverFM(Learner):
+class RiverLearner(Learner):
     """Works on one event at a time, in Python."""
 
     def __init__(self, opening: Opening) -> None:

@@ -26,7 +26,6 @@ from orchestrator.pool.protocol import Pool
 from orchestrator.search.sampler import cycle_rng, draw_quantiles
 from scripts.bench.regrets.mean_of import MeanPool, mean_name
 from scripts.bench.regrets.streams import Stream
-from trainer.instance import Job
 from trainer.model import Model
 
 INSTANCES = 16
@@ -115,11 +114,11 @@ def new_pool(
 ) -> Pool:
     """The pool that trains them, in this process."""
     first = next(iter(arms.values()))
-    job = Job(stream.spec, first.model.shape, config.model.tau)
     rules = [first.sample_rule]
     if together:
-        return MeanPool(job, rules, together)
-    return LocalLinePool(job, rules) if isinstance(first, LinesArm) else LocalPool(job, rules)
+        return MeanPool(first.trainer, rules, together)
+    kind = LocalLinePool if isinstance(first, LinesArm) else LocalPool
+    return kind(first.trainer, rules)
 
 
 def _no_file(file: object) -> bytes:
