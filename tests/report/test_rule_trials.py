@@ -9,7 +9,7 @@ from orchestrator.config.rules import kernel_rule
 from orchestrator.config.schema import ArmConfig
 from scripts.bench.regrets.streams import Size, open_stream
 from scripts.results import ablation, matrix
-from scripts.results.rule_table import planned
+from scripts.results.rule_table import KEYS, planned, with_kept_rows
 from scripts.results.served_bar import bar_table, served_bars
 from scripts.results.trials import SELECTIONS, RuleTrial, TrialResult, measure, row_of
 from trainer.setting import Setting
@@ -100,6 +100,17 @@ def test_development_seeds_are_no_result() -> None:
     rows = made_up()
     text = "\n".join(matrix.page_text(rows.assign(seed=rows["seed"] + 100)))
     assert text.startswith("*With seed 101, 102, 103, 104, 105 only, not with 1 to 5: a first")
+
+
+def test_a_rule_that_is_measured_again_replaces_its_own_rows_only() -> None:
+    table = made_up()
+    old = table[table["seed"] <= 3]
+    new = table[(table["rule"] == "holdfast") | (table["seed"] > 3)].assign(gain=0.3)
+    rows = with_kept_rows(new.sample(frac=1, random_state=1), old, tuple(matrix.RULES))
+    pd.testing.assert_frame_equal(rows[KEYS], table[KEYS])
+    again = (rows["rule"] == "holdfast") | (rows["seed"] > 3)
+    assert set(rows.loc[again, "gain"]) == {0.3}
+    assert set(rows.loc[~again, "gain"]) == {0.2}
 
 
 def test_the_ablation_has_every_combination_of_parts() -> None:
