@@ -5,6 +5,7 @@ cycle. Its interval is Student's over the seeds: luck in one run shifts all its 
 starts from what the last one left.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -61,6 +62,12 @@ def _bar(stream: str, losses: pd.DataFrame) -> ServedBar:
         if len(losses) > 1
     ]
     return ServedBar(stream, rival, behind, sum(blind) / len(blind) if blind else float("nan"))
+
+
+def counted(bars: list[ServedBar]) -> str:
+    """How many streams have which verdict: "met on 2, within noise on 3"."""
+    verdicts = Counter(bar.verdict for bar in bars if bar.stream != ALL)
+    return ", ".join(f"{verdict} on {count}" for verdict, count in sorted(verdicts.items()))
 
 
 def bar_table(bars: list[ServedBar]) -> Iterator[str]:
