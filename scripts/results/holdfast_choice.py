@@ -1,6 +1,6 @@
 """Chooses the damping and the wall of the rule `holdfast` on development seeds.
 
-    .venv/bin/python scripts/results/holdfast_choice.py           # seeds 101-103, 25 CPU minutes
+    .venv/bin/python scripts/results/holdfast_choice.py           # seeds 101-103, 10 CPU minutes
     .venv/bin/python scripts/results/holdfast_choice.py --page    # the page from the table again
 
 Every form meets the other rules of the matrix on its streams, which are shorter here. The same
@@ -26,9 +26,10 @@ SIZE, INSTANCES = Size(cycles=54, events=6_000), 12
 TABLE = TABLES / "holdfast-choice.csv"
 FORMS: dict[str, dict[str, Any]] = {
     f"damping {damping}, wall {wall}": {"name": OURS, "damping": damping, "wall": float(wall)}
-    for damping, wall in ((0.3, 10), (0.5, 10), (0.7, 10), (0.3, 1), (0.5, 1))
+    for damping, wall in ((0.3, 10), (0.5, 10), (0.3, 1), (0.5, 1))
 }
-OTHERS = {name: rule for name, rule in RULES.items() if name != OURS}
+OTHERS = {name: RULES[name] for name in ("none", "entropic", "projection", "clippy")}
+"""Without l2 and euclidean, to save time."""
 
 
 def planned() -> list[RuleTrial]:
@@ -44,6 +45,9 @@ def planned() -> list[RuleTrial]:
 
 def page_text(rows: pd.DataFrame) -> Iterator[str]:
     """The generated block of the results page: a row for each form."""
+    present = rows.groupby(["stream", "seed", "select"])["rule"].transform("count")
+    rows = rows[present == len(FORMS) + len(OTHERS)]
+    yield f"{len(rows)} of {len(planned())} trials, on the mean of streams:\n"
     heads = (f"{one}: served log-loss against the best other | useful" for one in SELECTIONS)
     yield f"| form | {' | '.join(heads)} |"
     yield "|" + "---|" * (1 + 2 * len(SELECTIONS))
