@@ -8,6 +8,7 @@ processes as plain arrays.
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from trainer.kernel import Tables
 from trainer.key_index import KeyIndex
 from trainer.model import Model, ModelConfig, new_vectors
 from trainer.rows import put_rows, take_rows, warm_up_rows
+from trainer.score_lines import events_by_ad, served_loglosses
 
 FLOAT = np.dtype(np.float32)
 
@@ -27,7 +29,8 @@ FLOAT = np.dtype(np.float32)
 class LineOptions:
     """What the lines of an arm have in common."""
 
-    model: ModelConfig
+    model: Any
+    """A `ModelConfig`; None for another trainer than OFFSET."""
     mu0: float
     sums_kept: float
     expire_after: int | None
@@ -41,6 +44,7 @@ class _Places:
     old: NDArray[np.int64]
     new: NDArray[np.int64]
     vectors: NDArray[np.float32]
+    """The initial vectors of those that are new."""
     kept: NDArray[np.float32] | None
     """By what the AdaGrad sums of old rows are multiplied; None: by 1."""
 
@@ -52,6 +56,7 @@ class Lines:
         """No lines, and nothing seen."""
         warm_up_rows()
         self.options = options
+        self.model: ModelConfig = options.model
         self.shape: Shape = options.model.shape
         self.user, self.ad = KeyIndex(), KeyIndex()
         self.cycle = -1
@@ -126,7 +131,7 @@ class Lines:
 
     def as_model(self, line: int) -> Model:
         """A line as a model, to be saved: it shares memory with this set."""
-        model = Model(self.options.model)
+        model = Model(self.model)
         rows = self._rows[line]
         for side, index, vectors, mu in (
             (model.user, self.user, rows.user, rows.user_mu),
@@ -140,18 +145,35 @@ class Lines:
     # -- a chunk --------------------------------------------------------------------------------
 
     def see(
-        self, chunk: Chunk, cycle: int, work: Callable[[int, Tables], bool], buffers: Buffers
-    ) -> None:
+        self,
+        chunk: Chunk,
+        cycle: int,
+        work: Callable[[int, Tables], bool],
+        buffers: Buffers,
+        *,
+        score: bool = False,
+    ) -> dict[int, float]:
         """Give each line its working set of a chunk, in `buffers`, to be trained in place.
 
         `work` returns whether to keep what it made of it. Otherwise the line skips the chunk: it
-        goes on with the rows from before.
+        goes on with the rows from before. Returns each line's log-loss on the chunk before all
+        this, if it is wanted.
         """
         user = self._enter(self.user, chunk.user_keys, cycle, self.shape.user)
         ad = self._enter(self.ad, chunk.ad_keys, cycle, self.shape.ad)
         kept = self.options.sums_kept ** (cycle - self.cycle) if self.cycle >= 0 else 1.0
-        for line in sorted(self._rows):
+        lines = sorted(self._rows)
+        for line in lines:
             self._fit(line)
+            rows = self._rows[line]
+            self._put_new(rows.user, rows.user_mu, user)
+            self._put_new(rows.ad, rows.ad_mu, ad)
+        served: dict[int, float] = {}
+        if score:
+            models, by_ad = [self._rows[line] for line in lines], events_by_ad(self.shape, chunk)
+            found = served_loglosses(self.shape, chunk, by_ad, (user.at, ad.at), models, buffers)
+            served = dict(zip(lines, found, strict=True))
+        for line in lines:
             tables = self._gather(line, user, ad, kept, buffers)
             if not work(line, tables):
                 tables = self._gather(line, user, ad, kept, buffers)
@@ -167,6 +189,7 @@ class Lines:
                 for key in index.unseen_since(cycle - self.options.expire_after):
                     index.remove(key)
         self.cycle = cycle
+        return served
 
     def _enter(self, index: KeyIndex, keys: Keys, cycle: int, length: int) -> _Places:
         at = index.find(keys)
@@ -176,7 +199,13 @@ class Lines:
             age = (cycle - index.seen[at[old]]).astype(np.float64)
             kept = (self.options.sums_kept**age).astype(np.float32)[:, None, None]
         at[new] = index.insert(keys.pairs[i] for i in new)
-        return _Places(at, old, new, new_vectors(self.options.model, keys, new, length), kept)
+        return _Places(at, old, new, new_vectors(self.model, keys, new, length), kept)
+
+    def _put_new(self, rows: NDArray[np.float32], mu: NDArray[np.float32], side: _Places) -> None:
+        """Give the keys that are new their first vectors."""
+        at = side.at[side.new]
+        rows[at], mu[at] = 0.0, self.options.mu0
+        rows[at, 0, : side.vectors.shape[1]] = side.vectors
 
     def _gather(
         self, line: int, user: _Places, ad: _Places, kept: float, buffers: Buffers
@@ -201,9 +230,6 @@ class Lines:
         take_rows(rows.reshape(-1), side.at, size, flat)
         made = flat.reshape(n + scratch, PARTS, -1)
         made[n:] = 0.0
-        if len(side.new):
-            made[side.new] = 0.0
-            made[side.new, 0, : side.vectors.shape[1]] = side.vectors
         if side.kept is not None:
             made[side.old, 1:] *= side.kept
         return flat
@@ -212,9 +238,7 @@ class Lines:
         self, mu: NDArray[np.float32], side: _Places, name: str, buffers: Buffers
     ) -> NDArray[np.float32]:
         out = buffers.take(name, len(side.at), FLOAT)
-        np.take(mu, side.at, out=out, mode="clip")
-        out[side.new] = self.options.mu0
-        return out
+        return np.take(mu, side.at, out=out, mode="clip")
 
     def _scatter(self, line: int, user: _Places, ad: _Places, trained: Tables) -> None:
         rows = self._rows[line]

@@ -20,6 +20,7 @@ from trainer.chunk import Chunk
 from trainer.geometry import PARTS, Shape
 from trainer.kernel import Tables
 from trainer.model import Model, ModelConfig, Side, WorkingSet, new_vectors
+from trainer.rows import put_columns
 
 NOTHING = 1e-30
 """The size of new vectors: a value that no model has seen adds nothing to the logit."""
@@ -126,9 +127,7 @@ def put_members(
         for seat, tables in enumerate(members):
             columns = _places(narrow, shape, seat)[side]
             if tables is not None:
-                given = tables[side].reshape(-1, PARTS, narrow_width)
-                rows[:, :, columns] = given[:, :, : len(columns)]
-                rows[:, 0, columns] /= share
+                put_columns(flat, width, columns, np.float32(share), tables[side], narrow_width)
             elif len(new):
                 first = new_vectors(config, keys, new, len(columns))
                 rows[new[:, None], 0, columns] = first / share

@@ -38,7 +38,7 @@ def save_model(model: Model, *, rows: bool = False) -> bytes:
         tensors |= _rows(name, side, side.alive(), length)
         if rows:
             tensors |= {f"{name}.row": side.alive(), f"{name}.free": np.array(side.free, np.int64)}
-    return _file_bytes(tensors, _manifest(model, "full"))
+    return file_bytes(tensors, _manifest(model, "full"))
 
 
 def save_delta(model: Model, changes: Changes) -> bytes:
@@ -50,13 +50,13 @@ def save_delta(model: Model, changes: Changes) -> bytes:
         alive = rows[[side.keys[row] is not None for row in rows]]
         tensors |= _rows(name, side, alive, length)
     tensors |= _keys("dropped", list(changes.dropped))
-    return _file_bytes(tensors, _manifest(model, "delta") | {"since": changes.since})
+    return file_bytes(tensors, _manifest(model, "delta") | {"since": changes.since})
 
 
 def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Model:
     """The model of a full file called `name`; `InputError` if it does not fit `config`."""
-    with _refusing(name):
-        manifest, tensors = _read(data, name, "full")
+    with refusing(name):
+        manifest, tensors = read_tensors(data, name, "full")
         found = _config(manifest)
         if config is not None:
             _check_fit(found, config, name)
@@ -67,8 +67,8 @@ def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Mod
 
 def apply_delta(model: Model, data: bytes, name: str) -> None:
     """Apply a delta: the model is then as after the delta's cycle."""
-    with _refusing(name):
-        manifest, tensors = _read(data, name, "delta")
+    with refusing(name):
+        manifest, tensors = read_tensors(data, name, "delta")
         _check_fit(_config(manifest), model.config, name)
         if manifest["since"] != model.cycle:
             raise InputError(
@@ -118,7 +118,8 @@ def _manifest(model: Model, kind: str) -> dict[str, Any]:
     }
 
 
-def _file_bytes(tensors: Tensors, manifest: dict[str, Any]) -> bytes:
+def file_bytes(tensors: Tensors, manifest: dict[str, Any]) -> bytes:
+    """A file of these tensors; the manifest gets a checksum over all of it."""
     checked = manifest | {"sha256": _checksum(tensors, manifest)}
     return bytes(save(tensors, {MANIFEST: json.dumps(checked, sort_keys=True)}))
 
@@ -134,11 +135,12 @@ def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
 
 # -- reading ------------------------------------------------------------------------------------
 
-_DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
+DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
+"""What tensors may be of: their types in a file, and in numpy."""
 
 
 @contextmanager
-def _refusing(name: str) -> Iterator[None]:
+def refusing(name: str) -> Iterator[None]:
     """Raise InputError with the file's name, whatever is wrong with a file of unknown origin."""
     try:
         yield
@@ -151,19 +153,22 @@ def _refusing(name: str) -> Iterator[None]:
         raise InputError(f"{name} is not a Holdfast model, or is damaged ({error})") from error
 
 
-def _read(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
+def read_tensors(
+    data: bytes, name: str, kind: str, form: str = FORMAT
+) -> tuple[dict[str, Any], Tensors]:
+    """The manifest and the tensors of a file of this kind and format, both checked."""
     parts = deserialize(data)  # type: ignore[no-untyped-call]
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     manifest = dict(json.loads(header["__metadata__"][MANIFEST]))
     tensors = {
-        part: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        part: np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
         for part, entry in parts
     }
     given = manifest.pop("sha256")
-    if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
+    if (manifest.get("format"), manifest.get("version")) != (form, VERSION):
         raise InputError(
             f"{name} has format {manifest.get('format')!r} version {manifest.get('version')!r}, "
-            f"but this Holdfast reads {FORMAT!r} version {VERSION}"
+            f"but this Holdfast reads {form!r} version {VERSION}"
         )
     if _checksum(tensors, manifest) != given:
         raise InputError(f"{name} is damaged: its checksum does not match")

@@ -56,7 +56,7 @@ def predict_block(user_rows, ad_rows, tables, shape, number, logits):
 def _features(rows, table, shape, event, features, to):
     """The vectors of an event's user features: each the weighted mean of its values' vectors."""
     width = shape.user_padded
-    slot, end = _slots(rows, shape.user_slots, event)
+    slot, end = slots_of(rows, shape.user_slots, event)
     for k in range(shape.features):
         at = np.int64(item(rows.row, slot)) * (PARTS * width)
         stop = slot + 1
@@ -97,7 +97,7 @@ def _user_vector(features, at, shape, users, to):
 def _ad_vector(rows, table, shape, event, ads, to):
     """The weighted sum of an ad's rows."""
     size = PARTS * shape.ad_padded
-    begin, end = _slots(rows, shape.ad_slots, event)
+    begin, end = slots_of(rows, shape.ad_slots, event)
     for j in range(0, shape.ad_padded, WIDTH):
         v = splat(f32(0.0))
         for slot in range(begin, end):
@@ -127,7 +127,7 @@ def number_distinct(rows, slots, table, number, first):
 
 @inlined
 def _hash(rows, slots, event):
-    begin, end = _slots(rows, slots, event)
+    begin, end = slots_of(rows, slots, event)
     found = np.uint64(14695981039346656037)
     for slot in range(begin, end):
         found = (found ^ np.uint64(rows.row[slot])) * np.uint64(1099511628211)
@@ -136,8 +136,8 @@ def _hash(rows, slots, event):
 
 @inlined
 def _same(rows, slots, event, other):
-    begin, end = _slots(rows, slots, event)
-    there, other_end = _slots(rows, slots, other)
+    begin, end = slots_of(rows, slots, event)
+    there, other_end = slots_of(rows, slots, other)
     if end - begin != other_end - there:
         return False
     for j in range(end - begin):
@@ -149,7 +149,7 @@ def _same(rows, slots, event, other):
 
 
 @inlined
-def _slots(rows, slots, event):
+def slots_of(rows, slots, event):
     """The first slot of an event, and the end of its slots."""
     if slots > 0:
         return event * slots, (event + 1) * slots

@@ -10,6 +10,7 @@ import numpy as np
 
 from divergence.jit import compiling, inlined, jit
 from divergence.simd import WIDTH, load, prefetch, store
+from trainer.geometry import PARTS
 
 AHEAD = 4
 CACHE_LINE = 16  # float32 in a cache line
@@ -33,6 +34,16 @@ def put_rows(table, at, size, rows):
             store(table, at[i] * size + j, load(rows, i * size + j))
 
 
+@jit
+def put_columns(table, size, columns, share, rows, row_size):
+    """Columns of the first rows of a table: table[i, columns] = rows[i], the parts of a row one
+    after the other, `size` and `row_size` entries each; values, the first part, over `share`."""
+    for i in range(len(rows) // row_size):
+        for c in range(len(columns)):
+            value = rows[i * row_size + c]
+            table[i * size + columns[c]] = value / share if i % PARTS == 0 else value
+
+
 @inlined
 def _prefetch(table, at, i, size):
     if i < len(at):
@@ -42,8 +53,12 @@ def _prefetch(table, at, i, size):
 
 @cache
 def warm_up_rows() -> None:
-    """Compile (or load) both, one process at a time."""
-    nothing = np.zeros(0, np.float32)
+    """Compile (or load) them, one process at a time."""
+    nothing, columns = np.zeros(0, np.float32), np.zeros(0, np.int64)
+    frozen = nothing.copy()
+    frozen.setflags(write=False)
     with compiling():
         take_rows(nothing, np.zeros(0, np.int64), WIDTH, nothing)
         put_rows(nothing, np.zeros(0, np.int64), WIDTH, nothing)
+        for rows in (nothing, frozen):  # as they come out of Ray's store
+            put_columns(nothing, WIDTH, columns, np.float32(1), rows, WIDTH)

@@ -22,6 +22,7 @@ from trainer.mean_model import (
     put_members,
 )
 from trainer.model import Changes, Model, WorkingSet
+from trainer.rows import warm_up_rows
 from trainer.scoring import distinct_ads, served_logloss, warm_up_predict
 
 
@@ -33,9 +34,10 @@ class MeanArm(LinesArm):
         """An arm that has no lines yet; compiles what scores the mean."""
         super().__init__(config, arm, model, read)
         warm_up_predict(model.shape)
+        warm_up_rows()
         self._biases = np.zeros((self.mean_of, 2))
         self._start: WorkingSet | None = None
-        """The rows of a chunk while it is trained on, in `_buffers`."""
+        """The rows of a chunk while it is trained on."""
         self._buffers = Buffers()
 
     # -- start and resume -----------------------------------------------------------------------
@@ -71,13 +73,14 @@ class MeanArm(LinesArm):
 
     def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
         """The rows of the mean that a chunk touches, which can be written."""
-        found = self.model.gather(chunk, cycle, sums_kept=self._sums_kept)
-        tables = self._buffers.copy_of(found.tables)
-        return WorkingSet(tables, found.user_rows, found.ad_rows)
+        found: WorkingSet = self.model.gather(chunk, cycle, sums_kept=self._sums_kept)
+        for array in found.tables:  # they are nobody else's
+            array.setflags(write=True)
+        return found
 
     def adopt(self, plan: Plan, result: LinesResult) -> Changes | None:  # type: ignore[override]
         """Learn from a cycle. None where the mean has other members, or there is none."""
-        changes = super().adopt(plan, result)
+        changes: Changes | None = super().adopt(plan, result)
         self._start = None
         return changes
 
@@ -118,4 +121,5 @@ class MeanArm(LinesArm):
             elif since >= 0:
                 self._biases[seat, 1] *= self._sums_kept ** (plan.cycle - since)
         put_members(start, self.model.shape, self._options.model, plan.chunk, rows)
-        return self.promote(plan.cycle, plan.chunk, start, start.tables)
+        changes: Changes = self.promote(plan.cycle, plan.chunk, start, start.tables)
+        return changes

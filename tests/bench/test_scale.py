@@ -1,9 +1,11 @@
 """The pool on logical nodes: no dispatcher waits for another."""
 
+import time
+
 import pytest
 
 from orchestrator.pool.ray_pool import DIRECT, groups
-from scripts.bench.scale import played
+from scripts.bench.scale import played, some_lines
 from scripts.bench.virtual_ray import Costs
 
 pytestmark = pytest.mark.slow  # Ray is imported
@@ -35,3 +37,17 @@ def test_dispatchers_have_all_cores() -> None:
         assert sum(sizes) == cores
         assert max(sizes) - min(sizes) <= 1
         assert max(sizes) <= DIRECT
+
+
+def test_to_send_a_line_takes_no_longer_where_there_are_many() -> None:
+    """Each call looked at all lines that waited: eight times the calls took 64 times as long."""
+    seconds = []
+    for calls in (1_000, 8_000):
+        arm, began = some_lines(0, 2 * calls), time.thread_time()
+        arm.send_all()
+        for first in range(calls):
+            batch, _ = arm.line_batch([first, first + calls], 1.0)
+            assert [task.instance for task in batch.tasks] == [first, first + calls]
+        seconds.append(time.thread_time() - began)
+        assert not arm.waiting
+    assert seconds[1] < 24 * seconds[0], seconds

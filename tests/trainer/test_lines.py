@@ -25,6 +25,10 @@ RULE = make_rule("l2", lam=0.001)
 SETTINGS = {0: Setting(0.3, 1.0, 0.5), 1: Setting(1.0, 2.0, 0.7), 5: Setting(0.1, 1.0, 0.3)}
 
 
+def setting_of(line: int) -> Setting:
+    return SETTINGS.get(line) or Setting(0.1 * line, 1.0, 0.4)
+
+
 def chunk_of(cycle: int) -> Chunk:
     events = SOURCE.events(cycle)
     assert events is not None
@@ -35,7 +39,7 @@ def step(lines: Lines, cycle: int, skips: tuple[int, ...] = ()) -> None:
     chunk, buffers = chunk_of(cycle), Buffers()
 
     def work(line: int, tables: Tables) -> bool:
-        setting = SETTINGS[line]
+        setting = setting_of(line)
         train(JOB, chunk, tables, setting, RULE, buffers=buffers, in_place=True)
         return line not in skips
 
@@ -70,19 +74,21 @@ def test_lines_are_what_separate_models_would_be() -> None:
 
 
 def test_a_served_log_loss_is_that_of_the_model_before() -> None:
-    lines = new_lines(0)
-    step(lines, 0)
-    chunk, found = chunk_of(1), []
-    model = load_model(file_of(lines, 0), "line")
-    tables = model.gather(chunk, 1, mu0=0.1).tables
-
-    def work(line: int, tables: Tables) -> bool:
-        ads = distinct_ads(JOB.shape, chunk)
-        found.append(served_logloss(JOB.shape, chunk, ads, tables, Buffers()))
-        return False
-
-    lines.see(chunk, 1, work, Buffers())
-    assert found == [pytest.approx(log_loss(predict(JOB.shape, chunk, tables), chunk.click))]
+    """The same bits as those of one model alone, however many there are."""
+    lines = new_lines(*range(11))
+    for cycle in range(2):
+        step(lines, cycle)
+    chunk, buffers = chunk_of(2), Buffers()
+    ads, alone = distinct_ads(JOB.shape, chunk), {}
+    for line in range(11):
+        model = load_model(file_of(lines, line), "line")
+        tables = model.gather(chunk, 2, mu0=0.1).tables
+        alone[line] = served_logloss(JOB.shape, chunk, ads, tables, buffers)
+        assert alone[line] == pytest.approx(
+            log_loss(predict(JOB.shape, chunk, tables), chunk.click)
+        )
+    assert lines.see(chunk, 2, lambda line, tables: False, buffers, score=True) == alone
+    assert len(set(alone.values())) == 11
 
 
 def test_saved_copied_and_moved_lines_continue_to_the_same_bits() -> None:

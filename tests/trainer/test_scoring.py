@@ -10,10 +10,11 @@ from support.streams import CONFIGS, SETTING, job_of, some_chunk, table_of
 from trainer.chunk import compile_chunk
 from trainer.instance import Buffers, train
 from trainer.kernel import Tables
-from trainer.model import Model
+from trainer.model import Model, rows_of
 from trainer.modelfile import save_model
 from trainer.predict import predict_block
-from trainer.scoring import distinct_ads, log_loss, predict, score, sigmoid
+from trainer.score_lines import events_by_ad, served_loglosses
+from trainer.scoring import distinct_ads, log_loss, predict, score, served_logloss, sigmoid
 from trainer.static_shape import StaticShape
 
 ENTROPIC = make_rule("entropic", rho=0.1, dual_step=3.0)
@@ -128,6 +129,29 @@ def test_ads_that_occur_often_are_computed_once_to_the_same_bits(multi: bool) ->
     shape = StaticShape(model.shape)
     predict_block(twice.users, ads.rows, tables, shape, ads.number, logits)
     np.testing.assert_array_equal(logits, predict(model.shape, twice, tables))
+
+
+@pytest.mark.parametrize("multi", [False, True])
+@pytest.mark.parametrize("events", [1, 7, 300])
+def test_models_scored_together_have_the_bits_of_each_alone(multi: bool, events: int) -> None:
+    """Their tables have the chunk's rows in other places, among others."""
+    model, chunk = trained_model(multi), some_chunk(events, seed=6, values=40, multi=multi)
+    shape, tables, buffers = model.shape, model.gather(chunk, 1).tables, Buffers()
+    at = tuple(np.arange(len(keys))[::-1] + 2 for keys in (chunk.user_keys, chunk.ad_keys))
+    models, alone = [], []
+    for number in range(3):
+        user, ad = (rows * np.float32(1 + number) for rows in rows_of(tables, shape))
+        spread = [np.full((len(rows) + 3, *rows.shape[1:]), 9, np.float32) for rows in (user, ad)]
+        for rows, place, given in zip(spread, at, (user, ad), strict=True):
+            rows[place] = given
+        bias = np.array([0.1 * number, 0.0])
+        models.append(Tables(*spread, tables.user_mu, tables.ad_mu, bias))
+        own = Tables(np.float32(1 + number) * tables.user, ad.reshape(-1), *tables[2:4], bias)
+        ads = distinct_ads(shape, chunk)
+        alone.append(served_logloss(shape, chunk, ads, own, buffers))
+    by_ad = events_by_ad(shape, chunk)
+    assert sorted(by_ad.event.tolist()) == list(range(events))
+    assert served_loglosses(shape, chunk, by_ad, at, models, buffers) == alone
 
 
 def test_ads_that_all_differ_are_not_numbered() -> None:

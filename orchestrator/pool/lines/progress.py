@@ -15,7 +15,6 @@ from orchestrator.pool.messages import (
 )
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.search.lineages import Judgement, Lineages
-from trainer.kernel import Tables
 from trainer.lines import LineOptions
 from trainer.outcome import Outcome, Status
 
@@ -60,7 +59,7 @@ class LinesProgress(ArmProgress):
         )
         self.plan = plan
         self.served: dict[int, float] = {}
-        self._rows: dict[int, Tables] = {}
+        self._rows: dict[int, Any] = {}
         self._snapshots: dict[int, LineSnapshot] = {}
         self._judgement: Judgement | None = None
 
@@ -99,9 +98,9 @@ class LinesProgress(ArmProgress):
         rebuilds: Iterable[int] = (),
     ) -> tuple[LineBatch, list[Any]]:
         """A call for these lines, and the data that goes with it."""
-        wanted, arriving = set(lines), arriving or {}
-        tasks = tuple(task for task in self.waiting if task.instance in wanted)
-        self.waiting = type(self.waiting)(t for t in self.waiting if t.instance not in wanted)
+        arriving = arriving or {}
+        tasks = tuple(self._tasks[line] for line in sorted(lines))
+        self._wait_no_longer({task.instance for task in tasks})
         self._out += 1
         recipes = [self.plan.recipe(line) for line in sorted(rebuilds)]
         chunks = {cycle: chunk for *_, used in recipes for cycle, chunk in used.items()}
@@ -121,6 +120,15 @@ class LinesProgress(ArmProgress):
         )
         bases = [base for _, base, _ in recipes]
         return batch, [*arriving.values(), *bases, *(chunks[cycle] for cycle in sorted(chunks))]
+
+    def send_all(self) -> None:
+        """All lines are sent now, in calls of some each."""
+        self.waiting.clear()
+
+    def _wait_no_longer(self, lines: set[int]) -> None:
+        if self.waiting:  # the first calls of a cycle are many, and leave none
+            rest = (task for task in self.waiting if task.instance not in lines)
+            self.waiting = type(self.waiting)(rest)
 
     def record_lines(self, batch: LineBatch, reply: LineReply, holder: object, tries: int) -> None:
         """Record a reply."""
