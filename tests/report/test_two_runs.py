@@ -96,6 +96,9 @@ def test_events_that_the_first_model_has_seen_do_not_count() -> None:
     assert (found.cycles, found.left_out, found.may_have_seen) == (40, 20, None)
     newest = decided(first, made_up("b", start.replace(", cycle: 19", ""), lift=2.0))
     assert "b:new began with a champion that may have seen these events" in newest.basis
+    last = made_up("b", start.replace("19", "59"), lift=2.0)
+    with pytest.raises(InputError, match=r"^a and b have only events in common that the first"):
+        decided(first, last, challenger="b:new")
 
 
 def test_other_events_are_refused_where_they_were_asked_for() -> None:
