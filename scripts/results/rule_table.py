@@ -14,7 +14,7 @@ from scripts.results.reproduce import Seeds
 from scripts.results.trials import SELECTIONS, RuleTrial, read_result, row_of, run_trials
 
 TABLES = Path(__file__).with_name("tables")
-REPORT = (1, 2, 3)
+REPORT = (1, 2, 3, 4, 5)
 QUICK = Size(cycles=32, events=3_000)
 COLUMNS = ("served_logloss", "gain", "retained", "useful", "compute_lost")
 KEYS = ["stream", "seed", "select", "rule"]
@@ -104,6 +104,7 @@ def with_kept_rows(
 def seeds_note(rows: pd.DataFrame) -> Iterator[str]:
     """A warning where the rows are not of the report's seeds."""
     seeds = sorted(set(rows["seed"]))
-    if tuple(seeds) != REPORT:
+    if len(seeds) < 3 or not set(seeds) <= set(REPORT):
         shown = ", ".join(map(str, seeds))
-        yield f"*With seed {shown} only, not with 1 to 3: a first look, not a result yet.*\n"
+        few = f"*With seed {shown} only, not with three or more of 1 to 5"
+        yield f"{few}: a first look, not a result yet.*\n"

@@ -98,7 +98,9 @@ def test_two_seeds_give_no_verdict() -> None:
 def test_development_seeds_are_no_result() -> None:
     rows = made_up()
     text = "\n".join(matrix.page_text(rows.assign(seed=rows["seed"] + 100)))
-    assert text.startswith("*With seed 101, 102, 103, 104, 105 only, not with 1 to 5: a first")
+    assert text.startswith(
+        "*With seed 101, 102, 103, 104, 105 only, not with three or more of 1 to 5: a first"
+    )
 
 
 def test_a_rule_that_is_measured_again_replaces_its_own_rows_only() -> None:
