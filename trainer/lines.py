@@ -152,12 +152,13 @@ class Lines:
         buffers: Buffers,
         *,
         score: bool = False,
+        failed: Callable[[int, Exception], None] | None = None,
     ) -> dict[int, float]:
         """Give each line its working set of a chunk, in `buffers`, to be trained in place.
 
         `work` returns whether to keep what it made of it. Otherwise the line skips the chunk: it
         goes on with the rows from before. Returns each line's log-loss on the chunk before all
-        this, if it is wanted.
+        this, if it is wanted. All lines can be scored, so that none is given to `failed`.
         """
         user = self._enter(self.user, chunk.user_keys, cycle, self.shape.user)
         ad = self._enter(self.ad, chunk.ad_keys, cycle, self.shape.ad)

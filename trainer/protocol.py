@@ -140,9 +140,11 @@ class AnyLines(Protocol):
         buffers: Buffers,
         *,
         score: bool = False,
+        failed: Callable[[int, Exception], None] | None = None,
     ) -> dict[int, float]:
         """Give each line its start on a chunk, to be trained in place, and keep what `work` says
-        should be kept. Returns each line's log-loss on the chunk before all this, if wanted."""
+        should be kept. Returns each line's log-loss on the chunk before all this, if wanted. A line
+        that cannot be scored skips the chunk, and `failed` gets the error."""
         ...
 
 
@@ -196,7 +198,7 @@ class Trainer(Protocol):
         ...
 
     def served_logloss(self, chunk: Any, start: Any, buffers: Buffers) -> float:
-        """The log-loss of a champion on a chunk, before training."""
+        """The log-loss of a champion on a chunk, before training; InputError if it has none."""
         ...
 
     def copy_of(self, tables: Any) -> Any:

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
 from divergence import own_code
-from divergence.errors import InputError
+from divergence.errors import InputError, one_line
+from divergence.rules import RULES
 from orchestrator.config.ranges import Choice, Interval, Range, read_range
 from orchestrator.sources.python.config import Options, Reference, checked_code
-from orchestrator.validation.errors import did_you_mean, mistake, one_of
+from orchestrator.validation.errors import did_you_mean, mistake, mistakes_of, one_of
 from orchestrator.validation.extras import require_library
 from orchestrator.validation.strict import Strict
 from trainer.setting import PARAMETERS
@@ -63,9 +64,10 @@ class StateTrainerConfig(TrainerConfig):
 
     @property
     def rules(self) -> tuple[str, ...] | None:
-        """The rules that it can hold vectors with; None where that is not known here."""
+        """The rules of its arms: none, and those that it can hold vectors with; None where that is
+        not known here."""
         kind = self.class_here()
-        return None if kind is None else tuple(getattr(kind, "rules", ("none",)))
+        return None if kind is None else tuple(dict.fromkeys(("none", *getattr(kind, "rules", ()))))
 
     @model_validator(mode="after")
     def _complete_ranges(self) -> Self:
@@ -73,6 +75,10 @@ class StateTrainerConfig(TrainerConfig):
         if kind is None:
             return self
         declared = _declared(kind, self.reference)
+        for rule in self.rules or ():
+            if rule not in RULES and ":" not in rule:  # that is one of the user's own
+                raise mistake(f"{self.reference}: rules must name rules, {', '.join(RULES)}, "
+                              f"but has {rule!r}{did_you_mean(rule, RULES)}")  # fmt: skip
         for name in self.ranges:
             if name not in declared:
                 known = ", ".join(declared)
@@ -190,7 +196,13 @@ def _declared(kind: Any, reference: str) -> dict[str, Interval | Choice]:
     for name, span in given.items():
         if name in PARAMETERS:
             raise mistake(f"{reference}: a parameter cannot be called {name}, as one of OFFSET is")
-        pair = isinstance(span, tuple | list) and len(span) == 2
-        found[str(name)] = read_range({"low": float(span[0]), "high": float(span[1])}
-                                      if pair else span)  # fmt: skip
+        try:
+            pair = isinstance(span, tuple | list) and len(span) == 2
+            found[str(name)] = read_range({"low": float(span[0]), "high": float(span[1])}
+                                          if pair else span)  # fmt: skip
+        except (TypeError, ValueError) as error:
+            text = one_line(error)
+            if isinstance(error, ValidationError):
+                text = "; ".join(of for _, of in mistakes_of(error))
+            raise mistake(f"{reference}: parameters[{name!r}]: {text}") from None
     return found

@@ -140,7 +140,9 @@ class Dispatcher(ActorPool[Share, Share]):
         share.chunk = share.start = share.won = None  # their room in the object store is needed
         self._done.append(share)
         ready, lost = len(self._actors.ready), tuple(self._losses)
-        share.reply.set_result(BatchReply(result.outcomes, {}, result.served, ready, lost))
+        share.reply.set_result(
+            BatchReply(result.outcomes, {}, result.served, ready, lost, share.unscored)
+        )
         self._losses.clear()
         self._unanswered.remove(share)
 

@@ -63,6 +63,8 @@ class BatchReply:
     """How many trainers are ready now, if this is a dispatcher's."""
     lost: tuple[str, ...] = ()
     """Why trainers were lost since its last reply, if this is a dispatcher's."""
+    unscored: str = ""
+    """Why the champion could not be scored, so that `served` is None."""
 
 
 @dataclass(frozen=True, slots=True)

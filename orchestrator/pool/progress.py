@@ -1,5 +1,6 @@
 """One arm's instances in one cycle: which wait, which are done, which leads. No Ray in here."""
 
+import logging
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from orchestrator.pool.retry import retry_or_fail, without_result
 from orchestrator.search.selection import select
 from trainer.outcome import Outcome, Status
 
+log = logging.getLogger(__name__)
 SMOOTHING = 0.3
 
 
@@ -63,6 +65,8 @@ class ArmProgress:
         self._leader: int | None = None
         self._holders: dict[int, object] = {}
         self._served: float | None = None
+        self.unscored = ""
+        """Why the champion could not be scored."""
         self._out = 0
         self._shares_lost: Counter[int] = Counter()
         """How often an instance was lost with a dispatcher."""
@@ -113,7 +117,11 @@ class ArmProgress:
     def record(self, batch: Batch, reply: BatchReply, holder: object, tries: int) -> None:
         """Record a reply. An instance without an outcome, though there was time, is lost."""
         self._out -= 1
-        self._served = reply.served if batch.serve else self._served
+        if batch.serve:
+            self._served, self.unscored = reply.served, reply.unscored
+        if batch.serve and reply.unscored:
+            log.warning("cycle %d: the champion of %s could not be scored: %s",
+                        self.cycle, self.name, reply.unscored)  # fmt: skip
         decided = {
             o.instance: o for o in reply.outcomes if self._closing or o.status is not Status.LATE
         }

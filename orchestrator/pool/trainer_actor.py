@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from divergence.errors import InputError
 from divergence.rules import Rule
 from orchestrator.pool.messages import Batch, BatchReply, Task
 from trainer.draft import Draft
@@ -86,7 +87,7 @@ class TrainerActor:
                 self.turn.notify_all()
 
     def _train(self, batch: Batch, work: _ArmWork, end: float) -> BatchReply:
-        served = self._served_logloss(work) if batch.serve else None
+        served, unscored = self._served_logloss(work) if batch.serve else (None, "")
         outcomes, raised = [], {}
         for task in batch.tasks:
             if time.monotonic() >= end:
@@ -95,8 +96,8 @@ class TrainerActor:
                 trained = self.train_one(work.chunk, work.start, task, end)
                 outcomes.append(self._keep_if_best(work, trained))
             except Exception as error:  # whatever it is: this instance fails, with the reason
-                raised[task.instance] = f"{type(error).__name__}: {error}"
-        return BatchReply(tuple(outcomes), raised, served)
+                raised[task.instance] = reason_of(error)
+        return BatchReply(tuple(outcomes), raised, served, unscored=unscored)
 
     def train_one(self, chunk: AnyChunk, start: Any, task: Task, end: float) -> Trained:
         """Train one instance in the spare buffers."""
@@ -155,8 +156,18 @@ class TrainerActor:
                 work.buffers, self.spare = self.spare, work.buffers
         return outcome
 
-    def _served_logloss(self, work: _ArmWork) -> float:
-        return self.trainer.served_logloss(work.chunk, work.start, self.spare)
+    def _served_logloss(self, work: _ArmWork) -> tuple[float | None, str]:
+        """What the champion would have served; or None, and why it cannot be scored."""
+        try:
+            return self.trainer.served_logloss(work.chunk, work.start, self.spare), ""
+        except InputError as error:
+            return None, str(error)
+
+
+def reason_of(error: Exception) -> str:
+    """Why an instance failed. An InputError already says where in the user's code."""
+    named = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+    return f"{named}{error}"
 
 
 def _rank(outcome: Outcome) -> tuple[float, int]:

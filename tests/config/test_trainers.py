@@ -96,7 +96,12 @@ def test_what_means_nothing_is_a_mistake_of_one_line(more: str, expected: str) -
     [
         ("", "the class must have parameters = {name: (low, high)}"),
         ("parameters = {'eta0': (1, 2)}", "a parameter cannot be called eta0"),
-        ("parameters = {'step': (2, 1)}", "low <= high must hold"),
+        ("parameters = {'step': (2, 1)}", "mine:Mine: parameters['step']: low <= high must hold"),
+        ("parameters = {'step': ('a', 1)}", "mine:Mine: parameters['step']: could not convert"),
+        (
+            "parameters, rules = {'step': (1, 2)}, ('euclidian',)",
+            "but has 'euclidian' (did you mean euclidean?)",
+        ),
     ],
 )
 def test_a_class_with_wrong_parameters_is_refused(tmp_path: Path, body: str, expected: str) -> None:

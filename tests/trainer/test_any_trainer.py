@@ -44,7 +44,7 @@ def test_logits_of_too_few_events_are_an_error_of_the_trainer(case: TrainerCase)
     def train(chunk: Any, state: Any, setting: Any) -> Iterator[Any]:
         yield np.zeros(7)
 
-    with pytest.raises(ValueError, match="train gave logits of 7 of "):
+    with pytest.raises(InputError, match="train gave 7 logits for "):
         with_train(case, train).train(case.trainer.new_model(), 0)
 
 

@@ -1,6 +1,6 @@
 """The largest entries of a state, and how they grow while an instance trains."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +54,16 @@ class EntryGrowth:
         self.crossings: list[Crossing] = []
         self._tau, self._click = tau, click
         self._crossed: dict[str, NDArray[np.int64]] = {}
+        self._loss_sum = 0.0
 
     def note(
-        self, done: int, arrays: Mapping[str, NDArray[Any]], logits: Sequence[NDArray[Any]]
+        self, done: int, arrays: Mapping[str, NDArray[Any]], logits: NDArray[np.float64]
     ) -> None:
-        """These are the watched arrays after `done` events."""
-        loss = log_loss(np.concatenate(logits), self._click[:done]) if done else float("nan")
+        """These are the watched arrays after `done` events, and the logits of the last block."""
+        if len(logits):
+            clicks = self._click[done - len(logits) : done]
+            self._loss_sum += log_loss(logits, clicks) * len(logits)
+        loss = self._loss_sum / done if done else float("nan")
         worst = largest_of(arrays)
         self.points.append(Point(done, worst.norm if worst else 0.0, loss))
         for name, array in arrays.items():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from divergence.errors import InputError
 from trainer.instance import Buffers
 from trainer.states.model import StateModel, copied
 from trainer.states.own import State
@@ -72,14 +73,19 @@ class StateLines:
         buffers: Buffers,
         *,
         score: bool = False,
+        failed: Callable[[int, Exception], None] | None = None,
     ) -> dict[int, float]:
         """Give each line a copy of its state, to be trained in place; kept where `work` says so."""
-        scored = sorted(self._states) if score else ()
-        served = {
-            line: self._trainer.served_logloss(chunk, self._states[line], buffers)
-            for line in scored
-        }
+        served: dict[int, float] = {}
         for line in sorted(self._states):
+            try:
+                if score:
+                    served[line] = self._trainer.served_logloss(chunk, self._states[line], buffers)
+            except InputError as error:
+                if failed is None:
+                    raise
+                failed(line, error)
+                continue
             state = copied(self._states[line])
             if work(line, state):
                 self._states[line] = state

@@ -1,5 +1,6 @@
 """A model that is a dict of arrays, and its files. A delta has the rows that a cycle changed."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,14 +73,20 @@ class StateModel:
 
     def norms(self) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         """The largest |entry| and the mean square of each row, over all watched arrays."""
-        rows = [as_rows(self.state[name]) for name in self.config.watched_in(self.state)]
+        watched = [self.state[name] for name in self.config.watched_in(self.state)]
+        rows = [as_rows(array) for array in watched if array.size] or [np.zeros((0, 1))]
         inf = np.concatenate([np.abs(one).max(axis=1, initial=0.0) for one in rows])
         return [(inf, np.concatenate([np.square(one).mean(axis=1) for one in rows]))]
 
 
 def as_rows(array: NDArray[Any]) -> NDArray[Any]:
     """[rows, entries]: an array of one axis is a single row."""
-    return array.reshape(1 if array.ndim == 1 else len(array), -1)
+    return array.reshape(1, -1) if array.ndim == 1 else _flat(array)
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    """[first axis, all others], also where one of them is empty: -1 does not work there."""
+    return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
 def with_multipliers(state: State, names: tuple[str, ...], mu: float) -> State:
@@ -120,7 +127,7 @@ def changes_between(old: State, new: State, since: int) -> StateChanges:
 
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array).view(np.uint8).reshape(len(array), -1)
+    return np.ascontiguousarray(_flat(array)).view(np.uint8)
 
 
 # -- files --------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from trainer.states.own import State
 from trainer.states.recipe import Recipe
 from trainer.trajectory import Trajectory
 
+METHODS = ("compile", "start", "train", "logits")
 CHECK_EVENTS = 1024
 """How many events may pass until entries are compared with tau: that takes a pass over them."""
 
@@ -73,6 +74,10 @@ class StateTrainer:
         self.parameters = tuple(kind.parameters)
         self.multipliers = tuple(getattr(kind, "multipliers", ()))
         self._takes_rule = bool(getattr(kind, "rules", ()))
+        self._tried = False
+        for name in METHODS:
+            if not callable(getattr(self.own, name, None)):
+                raise InputError(f"{recipe.reference}: the class must have a method {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As its recipe, and the sources of the user's own code."""
@@ -93,14 +98,19 @@ class StateTrainer:
     # -- training -------------------------------------------------------------------------------
 
     def compile(self, table: pa.Table, *, labelled: bool = True) -> StateChunk:
-        """A chunk of checked events."""
+        """A chunk of checked events. `logits` is tried on the first one, so that a mistake in it is
+        found before anything is trained."""
         label = self.spec.label
         if not labelled:
             others = [name for name in table.column_names if name != label]
             table = table.select(others).append_column(label, pa.array(np.zeros(len(table), "u1")))
         click = column(table, label).to_numpy(zero_copy_only=False).astype(np.uint8)
         click.setflags(write=False)
-        return StateChunk(click, self._blamed(lambda: self.own.compile(table)))
+        chunk = StateChunk(click, self._blamed(lambda: self.own.compile(table)))
+        if labelled and not self._tried:
+            self._logits(chunk, copied(self.new_model().state))
+            self._tried = True
+        return chunk
 
     def warm_up(self, rules: Sequence[Rule], *, lines: bool = False) -> None:
         """Nothing: the class has loaded what it needs."""
@@ -127,20 +137,23 @@ class StateTrainer:
             for logits in blocks:
                 found.append(logits)
                 first, done = done, done + len(logits)
+                if done > len(chunk):
+                    break
                 bad = np.flatnonzero(~np.isfinite(logits))
                 if len(bad):
                     divergence = Divergence(first + int(bad[0]), "logit", "", float(logits[bad[0]]))
                 elif done - checked >= CHECK_EVENTS:
                     checked, divergence = done, self._diverged(state, done)
                 if growth is not None:
-                    growth.note(done, self._watched(state), found)
+                    growth.note(done, self._watched(state), logits)
                 if stop is not None and done < len(chunk) and stop():
                     status = Status.LATE
                 if divergence is not None or status is Status.LATE:
                     break
             if divergence is None and status is Status.RETAINED:
                 if done != len(chunk):
-                    raise ValueError(f"train gave logits of {done} of {len(chunk)} events")
+                    who = f"{self.recipe.reference}.train"
+                    raise InputError(f"{who} gave {done} logits for {len(chunk)} events")
                 divergence = self._diverged(state, done) or _not_finite(state, done)
             done = done if divergence is None else divergence.event + 1
             logits = np.concatenate(found)[:done]
@@ -158,19 +171,23 @@ class StateTrainer:
     ) -> Iterator[NDArray[np.float64]]:
         values = {name: setting.value(name) for name in self.parameters}
         arguments = (chunk.data, state, values, *((rule,) if self._takes_rule else ()))
-        for logits in self.own.train(*arguments):
-            yield np.array(logits, np.float64).reshape(-1)
+        blocks = self._blamed(lambda: iter(self.own.train(*arguments)))
+        while (logits := self._blamed(lambda: _next_block(blocks))) is not None:
+            yield logits
 
     def trace(self, chunk: StateChunk, start: State, setting: Setting, rule: Rule) -> Trajectory:
         """Train it again, and note the entries after each block."""
         growth = EntryGrowth(self.tau, chunk.click)
-        growth.note(0, self._watched(start), [])
+        growth.note(0, self._watched(start), np.zeros(0))
         outcome = self.train(chunk, start, setting, rule, growth=growth).outcome
         return Trajectory(outcome, tuple(growth.points), tuple(growth.crossings))
 
     def served_logloss(self, chunk: StateChunk, start: State, buffers: Buffers) -> float:
-        """The log-loss of a state on a chunk, before training."""
-        return log_loss(np.asarray(self.own.logits(chunk.data, start)).reshape(-1), chunk.click)
+        """The log-loss of a state on a chunk, before training; InputError if it has none."""
+        logits = self._logits(chunk, start)
+        if not np.isfinite(logits).all():
+            raise InputError(f"{self.recipe.reference}.logits gave logits that are not finite")
+        return log_loss(logits, chunk.click)
 
     def copy_of(self, tables: State) -> State:
         """The state itself: after training, nobody changes it."""
@@ -184,7 +201,18 @@ class StateTrainer:
         if not len(table):
             return np.zeros(0)
         chunk = self.compile(table, labelled=False)
-        return sigmoid(np.asarray(self.own.logits(chunk.data, model.state)).reshape(-1))
+        return sigmoid(self._logits(chunk, model.state))
+
+    def _logits(self, chunk: StateChunk, state: State) -> NDArray[np.float64]:
+        """One logit for each event; InputError if the class gives anything else."""
+        with np.errstate(all="ignore"):
+            given = self._blamed(
+                lambda: np.asarray(self.own.logits(chunk.data, state), np.float64).reshape(-1)
+            )
+        if len(given) != len(chunk):
+            who = f"{self.recipe.reference}.logits"
+            raise InputError(f"{who} gave {len(given)} logits for {len(chunk)} events")
+        return np.asarray(given)
 
     # -- divergence -----------------------------------------------------------------------------
 
@@ -194,6 +222,7 @@ class StateTrainer:
         return tuple(getattr(self.own, "watched", floats))
 
     def _watched(self, state: State) -> State:
+        self._check(state, "train")
         return {name: state[name] for name in self.watched_in(state)}
 
     def _diverged(self, state: State, done: int) -> Divergence | None:
@@ -208,8 +237,20 @@ class StateTrainer:
     def new_model(self) -> StateModel:
         """A model that has seen nothing."""
         state = self._blamed(self.own.start)
-        check_state(state, f"{self.recipe.reference}.start")
+        self._check(state, "start")
         return StateModel(self, state)
+
+    def _check(self, state: Any, method: str) -> None:
+        """InputError if a state is not what files, rules and the watch over entries need."""
+        who = f"{self.recipe.reference}.{method}"
+        check_state(state, who)
+        for key, names in (
+            ("multipliers", self.multipliers),
+            ("watched", self.watched_in(state)),
+        ):
+            for name in names:
+                if name not in state:
+                    raise InputError(f"{who}: the state has no {name!r}, which {key} names")
 
     def save(self, model: StateModel, *, rows: bool = False) -> bytes:
         """A full file."""
@@ -247,6 +288,12 @@ def _received(
     """A trainer in a process that may not have its code yet."""
     own_code.receive(files)
     return StateTrainer(recipe, spec, tau)
+
+
+def _next_block(blocks: Iterator[Any]) -> NDArray[np.float64] | None:
+    """A copy of the next logits: the class may use its array again. None at the end."""
+    logits = next(blocks, None)
+    return None if logits is None else np.array(logits, np.float64).reshape(-1)
 
 
 def _not_finite(state: State, done: int) -> Divergence | None:

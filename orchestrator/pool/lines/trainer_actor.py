@@ -11,7 +11,7 @@ from typing import Any
 from divergence.rules import Rule
 from orchestrator.pool.lines.rebuild import rebuild
 from orchestrator.pool.messages import LineBatch, LineReply, LineSnapshot
-from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor
+from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor, reason_of
 from trainer.outcome import Outcome, Status
 from trainer.protocol import AnyChunk, AnyLines, Trainer
 
@@ -62,13 +62,16 @@ class LineTrainer(TrainerActor):
         raised: dict[int, str] = {}
         rows: dict[int, Any] = {}
 
+        def failed(line: int, error: Exception) -> None:
+            raised[line] = reason_of(error)
+
         def work(line: int, tables: Any) -> bool:
             if time.monotonic() >= end:
                 return False
             try:
                 outcome = self.train_one(chunk, tables, tasks[line], end).outcome
             except Exception as error:  # whatever it is: this line fails, with the reason
-                raised[line] = f"{type(error).__name__}: {error}"
+                failed(line, error)
                 return False
             outcomes.append(outcome)
             retained = outcome.status is Status.RETAINED
@@ -76,7 +79,7 @@ class LineTrainer(TrainerActor):
                 rows[line] = self.trainer.copy_of(tables)
             return retained
 
-        served = lines.see(chunk, batch.cycle, work, self.spare, score=batch.serve)
+        served = lines.see(chunk, batch.cycle, work, self.spare, score=batch.serve, failed=failed)
         retained = {o.instance for o in outcomes if o.status is Status.RETAINED}
         snapshots = {line: self._snapshot(lines, line) for line in batch.due & retained}
         return LineReply(tuple(outcomes), raised, served, rows, snapshots)
