@@ -108,7 +108,7 @@ class StateTrainer:
         click.setflags(write=False)
         chunk = StateChunk(click, self._blamed(lambda: self.own.compile(table)))
         if labelled and not self._tried:
-            self._logits(chunk, copied(self.new_model().state))
+            self._logits(chunk, self.new_model().state)
             self._tried = True
         return chunk
 
