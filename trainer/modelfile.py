@@ -7,43 +7,79 @@ or written by another program is refused.
 """
 
 import hashlib
+import io
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
 
 from divergence.errors import InputError
 from trainer.features import Feature, FeatureSpec
+from trainer.geometry import PARTS
 from trainer.model import Changes, Key, Model, ModelConfig, Side
 
 FORMAT, VERSION = "holdfast-model", 1
 MANIFEST = "holdfast"
+BLOCK = 1 << 16
+"""So many rows are copied at a time: a model may take much of the memory."""
+
+_DTYPES = {"U8": "|u1", "I16": "<i2", "I32": "<i4", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
+_RANKS = list(_DTYPES.values())
+
+Data = bytes | NDArray[np.uint8]
+"""The bytes of a file."""
+
+
+class Cut(NamedTuple):
+    """The beginnings of some rows of a table, rows[at, :, :length], before they are copied."""
+
+    rows: NDArray[np.float32]
+    at: NDArray[np.int64]
+    length: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of the rows."""
+        return self.rows.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the copy."""
+        return len(self.at), self.rows.shape[1], self.length
+
+    def copy_to(self, out: NDArray[Any]) -> None:
+        """Copy them, a block at a time."""
+        for first in range(0, len(self.at), BLOCK):
+            here = slice(first, first + BLOCK)
+            out[here] = self.rows[self.at[here]][:, :, : self.length]
+
 
 Tensors = dict[str, NDArray[Any]]
+Parts = Mapping[str, "NDArray[Any] | Cut"]
 
 
 def save_model(model: Model, *, rows: bool = False) -> bytes:
     """A full file. With `rows`, the model that is loaded from it has the same row numbers."""
-    tensors: Tensors = {"bias": model.bias}
+    tensors: dict[str, NDArray[Any] | Cut] = {"bias": model.bias}
     for name, side, length in _sides(model):
-        tensors |= _rows(name, side, side.alive(), length)
+        alive = side.alive()
+        tensors |= _rows(name, side, alive, length)
         if rows:
-            tensors |= {f"{name}.row": side.alive(), f"{name}.free": np.array(side.free, np.int64)}
+            tensors |= {f"{name}.row": alive, f"{name}.free": np.array(side.free, np.int64)}
     return _file_bytes(tensors, _manifest(model, "full"))
 
 
 def save_delta(model: Model, changes: Changes) -> bytes:
     """A delta file: what one cycle changed, to apply to the model before that cycle."""
-    tensors: Tensors = {"bias": model.bias}
+    tensors: dict[str, NDArray[Any] | Cut] = {"bias": model.bias}
     for (name, side, length), rows in zip(
         _sides(model), (changes.user_rows, changes.ad_rows), strict=True
     ):
@@ -53,7 +89,7 @@ def save_delta(model: Model, changes: Changes) -> bytes:
     return _file_bytes(tensors, _manifest(model, "delta") | {"since": changes.since})
 
 
-def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Model:
+def load_model(data: Data, name: str, config: ModelConfig | None = None) -> Model:
     """The model of a full file called `name`; `InputError` if it does not fit `config`."""
     with _refusing(name):
         manifest, tensors = _read(data, name, "full")
@@ -65,7 +101,7 @@ def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Mod
     return model
 
 
-def apply_delta(model: Model, data: bytes, name: str) -> None:
+def apply_delta(model: Model, data: Data, name: str) -> None:
     """Apply a delta: the model is then as after the delta's cycle."""
     with _refusing(name):
         manifest, tensors = _read(data, name, "delta")
@@ -87,10 +123,13 @@ def _sides(model: Model) -> tuple[tuple[str, Side, int], tuple[str, Side, int]]:
     return ("user", model.user, model.shape.user), ("ad", model.ad, model.shape.ad)
 
 
-def _rows(name: str, side: Side, rows: NDArray[np.int64], length: int) -> Tensors:
+def _rows(
+    name: str, side: Side, rows: NDArray[np.int64], length: int
+) -> dict[str, NDArray[Any] | Cut]:
     keys = [key for row in rows.tolist() if (key := side.keys[row]) is not None]
-    return _keys(name, keys) | {
-        f"{name}.vectors": np.ascontiguousarray(side.rows[rows][:, :, :length]),
+    return {
+        **_keys(name, keys),
+        f"{name}.vectors": Cut(side.rows, rows, length),
         f"{name}.mu": side.mu[rows],
         f"{name}.updates": side.updates[rows],
         f"{name}.seen": side.seen[rows],
@@ -118,9 +157,55 @@ def _manifest(model: Model, kind: str) -> dict[str, Any]:
     }
 
 
-def _file_bytes(tensors: Tensors, manifest: dict[str, Any]) -> bytes:
-    checked = manifest | {"sha256": _checksum(tensors, manifest)}
-    return bytes(save(tensors, {MANIFEST: json.dumps(checked, sort_keys=True)}))
+def _file_bytes(parts: Parts, manifest: dict[str, Any]) -> bytes:
+    """The bytes that `safetensors` would write, with no second copy of the tensors."""
+    unchecked = _header(parts, manifest | {"sha256": "0" * 64})
+    file = io.BytesIO()
+    file.seek(len(unchecked) + sum(map(_size, parts.values())) - 1)
+    file.write(b"\0")  # now it has room for all
+    checksum = _checksum(_fill(parts, file.getbuffer()[len(unchecked) :]), manifest)
+    file.seek(0)
+    file.write(_header(parts, manifest | {"sha256": checksum}))
+    return file.getvalue()
+
+
+def _fill(parts: Parts, data: memoryview) -> Tensors:
+    """Write all parts to where they are in a file; returns views of that."""
+    tensors, start = {}, 0
+    for name in _in_order(parts):
+        part, end = parts[name], start + _size(parts[name])
+        tensors[name] = np.frombuffer(data[start:end], part.dtype).reshape(part.shape)
+        if isinstance(part, Cut):
+            part.copy_to(tensors[name])
+        else:
+            tensors[name][...] = part
+        start = end
+    return tensors
+
+
+def _header(parts: Parts, manifest: dict[str, Any]) -> bytes:
+    entries: dict[str, Any] = {"__metadata__": {MANIFEST: json.dumps(manifest, sort_keys=True)}}
+    start, names = 0, {dtype: name for name, dtype in _DTYPES.items()}
+    for name in _in_order(parts):
+        part, end = parts[name], start + _size(parts[name])
+        entries[name] = {
+            "dtype": names[part.dtype.str],
+            "shape": part.shape,
+            "data_offsets": (start, end),
+        }
+        start = end
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _in_order(parts: Parts) -> list[str]:
+    """The largest entries first, so that all are aligned."""
+    return sorted(parts, key=lambda name: (-_RANKS.index(parts[name].dtype.str), name))
+
+
+def _size(part: NDArray[Any] | Cut) -> int:
+    return math.prod(part.shape) * part.dtype.itemsize
 
 
 def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
@@ -134,8 +219,6 @@ def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
 
 # -- reading ------------------------------------------------------------------------------------
 
-_DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
-
 
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
@@ -145,20 +228,18 @@ def _refusing(name: str) -> Iterator[None]:
     except InputError:
         raise
     except (
-        SafetensorError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
+        ValueError, LookupError, TypeError, AttributeError, OverflowError,
         MemoryError, RecursionError,
     ) as error:  # fmt: skip
         raise InputError(f"{name} is not a Holdfast model, or is damaged ({error})") from error
 
 
-def _read(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
-    parts = deserialize(data)  # type: ignore[no-untyped-call]
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    manifest = dict(json.loads(header["__metadata__"][MANIFEST]))
-    tensors = {
-        part: np.frombuffer(entry["data"], _DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        for part, entry in parts
-    }
+def _read(data: Data, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
+    whole = np.frombuffer(data, np.uint8)
+    first = 8 + int.from_bytes(whole[:8].tobytes(), "little")
+    header = json.loads(whole[8:first].tobytes())
+    manifest = dict(json.loads(header.pop("__metadata__")[MANIFEST]))
+    tensors = _tensors(header, whole[first:])
     given = manifest.pop("sha256")
     if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
         raise InputError(
@@ -170,6 +251,20 @@ def _read(data: bytes, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
     if manifest["kind"] != kind:
         raise InputError(f"{name} must be a {kind} model file, but is a {manifest['kind']}")
     return manifest, tensors
+
+
+def _tensors(header: dict[str, Any], data: NDArray[np.uint8]) -> Tensors:
+    """Views of a file's tensors, which must follow each other and fill it."""
+    tensors, last = {}, 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, end = entry["data_offsets"]
+        if not (start == last <= end <= len(data)):
+            raise ValueError(f"{name} must begin at byte {last} and end by {len(data)}")
+        tensors[name] = data[start:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        last = end
+    if last != len(data):
+        raise ValueError(f"{len(data) - last} bytes belong to nothing")
+    return tensors
 
 
 def _config(manifest: dict[str, Any]) -> ModelConfig:
@@ -208,7 +303,7 @@ def _names(features: tuple[Feature, ...]) -> str:
 def _read_keys(name: str, tensors: Tensors) -> list[Key]:
     ends = tensors[f"{name}.value_ends"].tolist()
     text = tensors[f"{name}.value_bytes"].tobytes()
-    values = [text[a:b].decode() for a, b in pairwise(ends)]
+    values = (text[a:b].decode() for a, b in pairwise(ends))
     return list(zip(tensors[f"{name}.feature"].tolist(), values, strict=True))
 
 
@@ -217,12 +312,16 @@ def _load_rows(model: Model, manifest: dict[str, Any], tensors: Tensors) -> None
     for name, side, length in _sides(model):
         keys = _read_keys(name, tensors)
         if f"{name}.row" in tensors:
-            side.insert_at(keys, tensors[f"{name}.row"].tolist(), tensors[f"{name}.free"].tolist())
+            side.insert_at(keys, tensors[f"{name}.row"], tensors[f"{name}.free"].tolist())
         side.insert(key for key in keys if key not in side.index)
         at = np.fromiter((side.index[key] for key in keys), np.int64, len(keys))
-        vectors = np.zeros((len(keys), *side.rows.shape[1:]), np.float32)
-        vectors[:, :, :length] = tensors[f"{name}.vectors"]
-        side.write(at, vectors, tensors[f"{name}.mu"], length)
+        given, mu = tensors[f"{name}.vectors"], tensors[f"{name}.mu"]
+        if given.shape != (len(keys), PARTS, length) or mu.shape != (len(keys),):
+            raise ValueError(f"its {name} vectors do not fit its keys")
+        for here in (slice(i, i + BLOCK) for i in range(0, len(keys), BLOCK)):
+            vectors = np.zeros((len(at[here]), *side.rows.shape[1:]), np.float32)
+            vectors[:, :, :length] = given[here]
+            side.write(at[here], vectors, mu[here], length)
         side.updates[at] = tensors[f"{name}.updates"]
         side.seen[at] = tensors[f"{name}.seen"]
         alive = side.alive()
