@@ -163,6 +163,7 @@ def _file_bytes(parts: Parts, manifest: dict[str, Any]) -> bytes:
     file = io.BytesIO()
     file.seek(len(unchecked) + sum(map(_size, parts.values())) - 1)
     file.write(b"\0")  # now it has room for all
+    # The views of the buffer must be gone before the file is written to again.
     checksum = _checksum(_fill(parts, file.getbuffer()[len(unchecked) :]), manifest)
     file.seek(0)
     file.write(_header(parts, manifest | {"sha256": checksum}))

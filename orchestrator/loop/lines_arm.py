@@ -194,6 +194,7 @@ class LinesArm(ArmState):
     def _follow(self, plan: Plan, result: LinesResult, before: Lineages) -> Changes | None:
         """Let the driver's model be that of the champion."""
         for snapshot in result.models.values():
+            self.model = Model(self._options.model)  # two of them may be too large
             self.model = self._model_of(snapshot)
             self.has_champion, self.files = True, ()  # so that it is written in full
             return None
@@ -209,7 +210,7 @@ class LinesArm(ArmState):
 
     def _model_of(self, snapshot: LineSnapshot) -> Model:
         name = f"a line of {self.name} that is served from now on"
-        return load_model(bytes(snapshot.data), name, self._options.model)
+        return load_model(snapshot.data, name, self._options.model)
 
     # -- how to make a line's model again -------------------------------------------------------
 

@@ -102,7 +102,7 @@ class LineTrainer(TrainerActor):
         for line, given in zip(batch.arriving, data, strict=False):
             if isinstance(given, LineSnapshot):
                 assert batch.options is not None
-                lines.load(line, load_model(bytes(given.data), f"line {line}", batch.options.model))
+                lines.load(line, load_model(given.data, f"line {line}", batch.options.model))
             else:
                 lines.put(line, given)
         wanted = [task.instance for task in batch.tasks]
