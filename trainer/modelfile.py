@@ -7,14 +7,12 @@ or written by another program is refused.
 """
 
 import hashlib
-import io
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,50 +23,15 @@ from divergence.errors import InputError
 from trainer.features import Feature, FeatureSpec
 from trainer.geometry import PARTS
 from trainer.model import Changes, Key, Model, ModelConfig, Side
+from trainer.tensorfile import BLOCK, Cut, Data, Part, Parts, Tensors, read_tensors, tensor_file
 
 FORMAT, VERSION = "holdfast-model", 1
 MANIFEST = "holdfast"
-BLOCK = 1 << 16
-"""So many rows are copied at a time: a model may take much of the memory."""
-
-_DTYPES = {"U8": "|u1", "I16": "<i2", "I32": "<i4", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
-_RANKS = list(_DTYPES.values())
-
-Data = bytes | NDArray[np.uint8]
-"""The bytes of a file."""
-
-
-class Cut(NamedTuple):
-    """The beginnings of some rows of a table, rows[at, :, :length], before they are copied."""
-
-    rows: NDArray[np.float32]
-    at: NDArray[np.int64]
-    length: int
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """That of the rows."""
-        return self.rows.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the copy."""
-        return len(self.at), self.rows.shape[1], self.length
-
-    def copy_to(self, out: NDArray[Any]) -> None:
-        """Copy them, a block at a time."""
-        for first in range(0, len(self.at), BLOCK):
-            here = slice(first, first + BLOCK)
-            out[here] = self.rows[self.at[here]][:, :, : self.length]
-
-
-Tensors = dict[str, NDArray[Any]]
-Parts = Mapping[str, "NDArray[Any] | Cut"]
 
 
 def save_model(model: Model, *, rows: bool = False) -> bytes:
     """A full file. With `rows`, the model that is loaded from it has the same row numbers."""
-    tensors: dict[str, NDArray[Any] | Cut] = {"bias": model.bias}
+    tensors: dict[str, Part] = {"bias": model.bias}
     for name, side, length in _sides(model):
         alive = side.alive()
         tensors |= _rows(name, side, alive, length)
@@ -79,7 +42,7 @@ def save_model(model: Model, *, rows: bool = False) -> bytes:
 
 def save_delta(model: Model, changes: Changes) -> bytes:
     """A delta file: what one cycle changed, to apply to the model before that cycle."""
-    tensors: dict[str, NDArray[Any] | Cut] = {"bias": model.bias}
+    tensors: dict[str, Part] = {"bias": model.bias}
     for (name, side, length), rows in zip(
         _sides(model), (changes.user_rows, changes.ad_rows), strict=True
     ):
@@ -123,9 +86,7 @@ def _sides(model: Model) -> tuple[tuple[str, Side, int], tuple[str, Side, int]]:
     return ("user", model.user, model.shape.user), ("ad", model.ad, model.shape.ad)
 
 
-def _rows(
-    name: str, side: Side, rows: NDArray[np.int64], length: int
-) -> dict[str, NDArray[Any] | Cut]:
+def _rows(name: str, side: Side, rows: NDArray[np.int64], length: int) -> dict[str, Part]:
     keys = [key for row in rows.tolist() if (key := side.keys[row]) is not None]
     return {
         **_keys(name, keys),
@@ -158,55 +119,12 @@ def _manifest(model: Model, kind: str) -> dict[str, Any]:
 
 
 def _file_bytes(parts: Parts, manifest: dict[str, Any]) -> bytes:
-    """The bytes that `safetensors` would write, with no second copy of the tensors."""
-    unchecked = _header(parts, manifest | {"sha256": "0" * 64})
-    file = io.BytesIO()
-    file.seek(len(unchecked) + sum(map(_size, parts.values())) - 1)
-    file.write(b"\0")  # now it has room for all
-    # The views of the buffer must be gone before the file is written to again.
-    checksum = _checksum(_fill(parts, file.getbuffer()[len(unchecked) :]), manifest)
-    file.seek(0)
-    file.write(_header(parts, manifest | {"sha256": checksum}))
-    return file.getvalue()
+    def with_checksum(checksum: str) -> dict[str, str]:
+        return {MANIFEST: json.dumps(manifest | {"sha256": checksum}, sort_keys=True)}
 
-
-def _fill(parts: Parts, data: memoryview) -> Tensors:
-    """Write all parts to where they are in a file; returns views of that."""
-    tensors, start = {}, 0
-    for name in _in_order(parts):
-        part, end = parts[name], start + _size(parts[name])
-        tensors[name] = np.frombuffer(data[start:end], part.dtype).reshape(part.shape)
-        if isinstance(part, Cut):
-            part.copy_to(tensors[name])
-        else:
-            tensors[name][...] = part
-        start = end
-    return tensors
-
-
-def _header(parts: Parts, manifest: dict[str, Any]) -> bytes:
-    entries: dict[str, Any] = {"__metadata__": {MANIFEST: json.dumps(manifest, sort_keys=True)}}
-    start, names = 0, {dtype: name for name, dtype in _DTYPES.items()}
-    for name in _in_order(parts):
-        part, end = parts[name], start + _size(parts[name])
-        entries[name] = {
-            "dtype": names[part.dtype.str],
-            "shape": part.shape,
-            "data_offsets": (start, end),
-        }
-        start = end
-    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
-
-
-def _in_order(parts: Parts) -> list[str]:
-    """The largest entries first, so that all are aligned."""
-    return sorted(parts, key=lambda name: (-_RANKS.index(parts[name].dtype.str), name))
-
-
-def _size(part: NDArray[Any] | Cut) -> int:
-    return math.prod(part.shape) * part.dtype.itemsize
+    return tensor_file(
+        parts, with_checksum("0" * 64), lambda tensors: with_checksum(_checksum(tensors, manifest))
+    )
 
 
 def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
@@ -236,11 +154,8 @@ def _refusing(name: str) -> Iterator[None]:
 
 
 def _read(data: Data, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
-    whole = np.frombuffer(data, np.uint8)
-    first = 8 + int.from_bytes(whole[:8].tobytes(), "little")
-    header = json.loads(whole[8:first].tobytes())
-    manifest = dict(json.loads(header.pop("__metadata__")[MANIFEST]))
-    tensors = _tensors(header, whole[first:])
+    metadata, tensors = read_tensors(data)
+    manifest = dict(json.loads(metadata[MANIFEST]))
     given = manifest.pop("sha256")
     if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
         raise InputError(
@@ -252,20 +167,6 @@ def _read(data: Data, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
     if manifest["kind"] != kind:
         raise InputError(f"{name} must be a {kind} model file, but is a {manifest['kind']}")
     return manifest, tensors
-
-
-def _tensors(header: dict[str, Any], data: NDArray[np.uint8]) -> Tensors:
-    """Views of a file's tensors, which must follow each other and fill it."""
-    tensors, last = {}, 0
-    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        start, end = entry["data_offsets"]
-        if not (start == last <= end <= len(data)):
-            raise ValueError(f"{name} must begin at byte {last} and end by {len(data)}")
-        tensors[name] = data[start:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        last = end
-    if last != len(data):
-        raise ValueError(f"{len(data) - last} bytes belong to nothing")
-    return tensors
 
 
 def _config(manifest: dict[str, Any]) -> ModelConfig:
