@@ -219,8 +219,13 @@ def load_rule_class(reference: str) -> Any:
 
 def _rebuilt(files: Mapping[str, SourceFile], reference: str, values: tuple[Any, ...]) -> Any:
     """A rule in a process that may not have its code yet."""
+    receive(files)
+    return load_rule_class(reference)(*values)
+
+
+def receive(files: Mapping[str, SourceFile]) -> None:
+    """Sources that another process has sent: they may be imported here."""
     texts = {name: file.text for name, file in _FINDER.files.items()}
     if any(texts.get(name) != file.text for name, file in files.items()):
         _FINDER.forget(files)
         _FINDER.files.update(files)
-    return load_rule_class(reference)(*values)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes scripts/requirements.lock from pyproject.toml, and from scripts/bench/requirements-peers.in
-# the lock of the regret benchmark's peers, at the same versions. Needs uv. The locks name no index.
+# the lock of the benchmarks' peers, at the same versions. Needs uv. The locks name no index.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 options=(--quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url

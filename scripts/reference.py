@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from orchestrator.config import ranges, schema
+from orchestrator.config import ranges, schema, trainers
 from orchestrator.config.rules import RULES
 from orchestrator.report.frames import CYCLES, INSTANCES, LINES
 from orchestrator.sources.registry import SOURCES
@@ -27,6 +27,9 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The run", schema.RunConfig),
     ("features", schema.FeaturesConfig),
     ("features.user and features.ad: each entry", schema.FeatureConfig),
+    ("trainer, kind: torch", trainers.TorchConfig),
+    ("trainer, kind: river", trainers.RiverConfig),
+    ("trainer, kind: python", trainers.PythonTrainerConfig),
     ("model", schema.ModelOptions),
     ("search", schema.SearchConfig),
     ("search.ranges", schema.Ranges),

@@ -67,8 +67,13 @@ class Chunk:
     @property
     def constant_logloss(self) -> float:
         """The log-loss of a model that knows the chunk's click rate and nothing else."""
-        rate = float(self.click.mean())
-        return 0.0 if rate in (0.0, 1.0) else -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
+        return constant_logloss(self.click)
+
+
+def constant_logloss(click: NDArray[np.uint8]) -> float:
+    """The log-loss of the clicks' own rate."""
+    rate = float(click.mean())
+    return 0.0 if rate in (0.0, 1.0) else -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
 
 
 class _Column(NamedTuple):

@@ -78,7 +78,8 @@ class Trained:
     """An outcome, and the rows after training (after the diverging step, if it diverged)."""
 
     outcome: Outcome
-    tables: Tables
+    tables: Any
+    """`Tables`, or the state of another trainer."""
 
 
 def train(
@@ -100,8 +101,8 @@ def train(
     """
     check_setting(setting, job.tau)
     buffers = buffers or Buffers()
-    steps = (float(setting.eta0), float(setting.alpha), float(setting.beta))
-    rates = Rates(*steps, float(job.tau), job.reference)
+    eta0, alpha, beta = map(float, setting.steps)
+    rates = Rates(eta0, alpha, beta, float(job.tau), job.reference)
     warm_up(job, rule)
     begin = time.perf_counter()
     tables = start if in_place else buffers.copy_of(start)
@@ -148,10 +149,11 @@ def train(
 
 def check_setting(setting: Setting, tau: float) -> None:
     """Raise `InputError` for an invalid step size or threshold."""
+    eta0, alpha, beta = setting.steps
     rules = (
-        ("eta0", setting.eta0, setting.eta0 > 0, "> 0"),
-        ("alpha", setting.alpha, setting.alpha > 0, "> 0"),
-        ("beta", setting.beta, 0 <= setting.beta <= 2, "between 0 and 2"),
+        ("eta0", eta0, eta0 > 0, "> 0"),
+        ("alpha", alpha, alpha > 0, "> 0"),
+        ("beta", beta, 0 <= beta <= 2, "between 0 and 2"),
         ("tau", tau, tau > 0, "> 0"),
     )
     for name, value, holds, rule in rules:

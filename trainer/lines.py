@@ -7,6 +7,7 @@ processes as plain arrays.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,8 @@ FLOAT = np.dtype(np.float32)
 class LineOptions:
     """What the lines of an arm have in common."""
 
-    model: ModelConfig
+    model: Any
+    """A `ModelConfig`; None for another trainer than OFFSET."""
     mu0: float
     sums_kept: float
     expire_after: int | None
@@ -56,6 +58,7 @@ class Lines:
         """No lines, and nothing seen."""
         warm_up_rows()
         self.options = options
+        self.model: ModelConfig = options.model
         self.shape: Shape = options.model.shape
         self.user, self.ad = KeyIndex(), KeyIndex()
         self.cycle = -1
@@ -139,7 +142,7 @@ class Lines:
 
     def as_model(self, line: int) -> Model:
         """A line as a model, to be saved: it shares the index with this set."""
-        model, rows = Model(self.options.model), self.rows_of(line)
+        model, rows = Model(self.model), self.rows_of(line)
         for side, index, vectors, mu in (
             (model.user, self.user, rows.user, rows.user_mu),
             (model.ad, self.ad, rows.ad, rows.ad_mu),
@@ -207,7 +210,7 @@ class Lines:
             age = (cycle - index.seen[at[old]]).astype(np.float64)
             kept = (self.options.sums_kept**age).astype(np.float32)[:, None, None]
         at[new] = index.insert(keys.pairs[i] for i in new)
-        vectors = new_vectors(self.options.model, keys, new, length)
+        vectors = new_vectors(self.model, keys, new, length)
         return _Places(at, shared.slots_of(at), old, new, vectors, kept)
 
     def _put_new(self, own: Rows, side: _Places) -> None:

@@ -146,6 +146,11 @@ class Model:
         """How many vectors are alive."""
         return len(self.user) + len(self.ad)
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it has seen nothing. One that starts from another run has vectors already."""
+        return self.cycle < 0 and not len(self)
+
     def gather(
         self, chunk: Chunk, cycle: int, *, mu0: float = 0.0, sums_kept: float = 1.0
     ) -> WorkingSet:
@@ -177,6 +182,14 @@ class Model:
         for array in tables:
             array.setflags(write=False)
         return WorkingSet(tables, *at)
+
+    def found(self, chunk: Chunk, trained: Tables) -> WorkingSet:
+        """Rows that another process has gathered and trained, and where in this model they are."""
+        return WorkingSet(trained, self.user.find(chunk.user_keys), self.ad.find(chunk.ad_keys))
+
+    def norms(self) -> tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]:
+        """The largest |entry| and the mean square of each row, of user features and ad features."""
+        return tuple((side.inf, side.msqr) for side in (self.user, self.ad))
 
     def vectors(self, side: Side, keys: Keys) -> NDArray[np.float32]:
         """float32 [keys, length]: the vectors of one side's keys, initial ones for new keys."""

@@ -23,7 +23,7 @@ from divergence.errors import InputError
 from trainer.features import Feature, FeatureSpec
 from trainer.geometry import PARTS
 from trainer.model import Changes, Key, Model, ModelConfig, Side
-from trainer.tensorfile import BLOCK, Cut, Data, Part, Parts, Tensors, read_tensors, tensor_file
+from trainer.tensorfile import BLOCK, Cut, Data, Part, Parts, Tensors, tensor_file, tensors_in
 
 FORMAT, VERSION = "holdfast-model", 1
 MANIFEST = "holdfast"
@@ -37,7 +37,7 @@ def save_model(model: Model, *, rows: bool = False) -> bytes:
         tensors |= _rows(name, side, alive, length)
         if rows:
             tensors |= {f"{name}.row": alive, f"{name}.free": np.array(side.free, np.int64)}
-    return _file_bytes(tensors, _manifest(model, "full"))
+    return file_bytes(tensors, _manifest(model, "full"))
 
 
 def save_delta(model: Model, changes: Changes) -> bytes:
@@ -49,13 +49,13 @@ def save_delta(model: Model, changes: Changes) -> bytes:
         alive = rows[[side.keys[row] is not None for row in rows]]
         tensors |= _rows(name, side, alive, length)
     tensors |= _keys("dropped", list(changes.dropped))
-    return _file_bytes(tensors, _manifest(model, "delta") | {"since": changes.since})
+    return file_bytes(tensors, _manifest(model, "delta") | {"since": changes.since})
 
 
 def load_model(data: Data, name: str, config: ModelConfig | None = None) -> Model:
     """The model of a full file called `name`; `InputError` if it does not fit `config`."""
-    with _refusing(name):
-        manifest, tensors = _read(data, name, "full")
+    with refusing(name):
+        manifest, tensors = read_tensors(data, name, "full")
         found = _config(manifest)
         if config is not None:
             _check_fit(found, config, name)
@@ -66,8 +66,8 @@ def load_model(data: Data, name: str, config: ModelConfig | None = None) -> Mode
 
 def apply_delta(model: Model, data: Data, name: str) -> None:
     """Apply a delta: the model is then as after the delta's cycle."""
-    with _refusing(name):
-        manifest, tensors = _read(data, name, "delta")
+    with refusing(name):
+        manifest, tensors = read_tensors(data, name, "delta")
         _check_fit(_config(manifest), model.config, name)
         if manifest["since"] != model.cycle:
             raise InputError(
@@ -118,7 +118,9 @@ def _manifest(model: Model, kind: str) -> dict[str, Any]:
     }
 
 
-def _file_bytes(parts: Parts, manifest: dict[str, Any]) -> bytes:
+def file_bytes(parts: Parts, manifest: dict[str, Any]) -> bytes:
+    """A file of these tensors; the manifest gets a checksum over all of it."""
+
     def with_checksum(checksum: str) -> dict[str, str]:
         return {MANIFEST: json.dumps(manifest | {"sha256": checksum}, sort_keys=True)}
 
@@ -140,7 +142,7 @@ def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _refusing(name: str) -> Iterator[None]:
+def refusing(name: str) -> Iterator[None]:
     """Raise InputError with the file's name, whatever is wrong with a file of unknown origin."""
     try:
         yield
@@ -153,14 +155,18 @@ def _refusing(name: str) -> Iterator[None]:
         raise InputError(f"{name} is not a Holdfast model, or is damaged ({error})") from error
 
 
-def _read(data: Data, name: str, kind: str) -> tuple[dict[str, Any], Tensors]:
-    metadata, tensors = read_tensors(data)
+def read_tensors(
+    data: Data, name: str, kind: str, form: str = FORMAT
+) -> tuple[dict[str, Any], Tensors]:
+    """The manifest and the tensors of a file of this kind and format, both checked. The tensors
+    are views of the file, which cannot be written."""
+    metadata, tensors = tensors_in(data)
     manifest = dict(json.loads(metadata[MANIFEST]))
     given = manifest.pop("sha256")
-    if (manifest.get("format"), manifest.get("version")) != (FORMAT, VERSION):
+    if (manifest.get("format"), manifest.get("version")) != (form, VERSION):
         raise InputError(
             f"{name} has format {manifest.get('format')!r} version {manifest.get('version')!r}, "
-            f"but this Holdfast reads {FORMAT!r} version {VERSION}"
+            f"but this Holdfast reads {form!r} version {VERSION}"
         )
     if _checksum(tensors, manifest) != given:
         raise InputError(f"{name} is damaged: its checksum does not match")

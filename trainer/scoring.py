@@ -17,6 +17,7 @@ from divergence.jit import compiling
 from divergence.lanemath import CONSTANTS
 from trainer.chunk import Chunk, compile_chunk
 from trainer.events import as_table, check_columns, weight_faults
+from trainer.features import FeatureSpec
 from trainer.geometry import Shape
 from trainer.instance import Buffers, empty_inputs
 from trainer.kernel import EventRows, Tables, total_loss
@@ -51,12 +52,8 @@ def score(
 
     `compiled` is called with the events as a chunk, if there are any.
     """
-    table, spec = as_table(events), model.config.spec
-    check_columns(table, spec, label=False)
-    for feature in spec.features:
-        for bad, reason in weight_faults(table, feature):
-            if bad.any():
-                raise InputError(f"row {int(np.argmax(bad))} cannot be scored: {reason}")
+    spec = model.config.spec
+    table = checked_to_score(events, spec)
     if len(table) == 0:
         return np.zeros(0)
     chunk = compile_chunk(table, spec, labelled=False)
@@ -64,6 +61,17 @@ def score(
         compiled(chunk)
     tables = model.gather(chunk, model.cycle).tables
     return sigmoid(predict(model.shape, chunk, tables))
+
+
+def checked_to_score(events: "pa.Table | pd.DataFrame", spec: FeatureSpec) -> pa.Table:
+    """The events as a table. InputError if a column is missing or a row cannot be scored."""
+    table = as_table(events)
+    check_columns(table, spec, label=False)
+    for feature in spec.features:
+        for bad, reason in weight_faults(table, feature):
+            if bad.any():
+                raise InputError(f"row {int(np.argmax(bad))} cannot be scored: {reason}")
+    return table
 
 
 def predict(
@@ -125,13 +133,13 @@ def warm_up_predict(shape: Shape) -> None:
     _warm.add(shape)
 
 
-def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+def sigmoid(logits: NDArray[Any]) -> NDArray[np.float64]:
     """1 / (1 + exp(-logit)), stable at any logit."""
     decay = np.exp(-np.abs(logits.astype(np.float64)))
     return np.where(logits >= 0, 1.0, decay) / (1.0 + decay)
 
 
-def log_loss(logits: NDArray[np.float32], click: NDArray[np.uint8]) -> float:
+def log_loss(logits: NDArray[Any], click: NDArray[np.uint8]) -> float:
     """The mean log-loss, stable at any logit."""
     margin = np.where(click != 0, -logits, logits).astype(np.float64)
     return float(np.logaddexp(0.0, margin).mean())

@@ -26,7 +26,8 @@ class Steps:
         self.vectors = vectors_of(self.tables, job.shape)
         """Of the users and of the ads, as they are now."""
         self._job, self._chunk, self._rule = job, chunk, rule
-        self._steps = float(setting.eta0), float(setting.alpha), float(setting.beta)
+        eta0, alpha, beta = setting.steps
+        self._steps = float(eta0), float(alpha), float(beta)
         self._shape = StaticShape(job.shape)
 
     def until(self, last: int, level: float | np.float32 | None = None) -> int:

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 BLOCK = 1 << 16
 """So many rows are copied at a time."""
 METADATA = "__metadata__"
-_DTYPES = {"U8": "|u1", "I16": "<i2", "I32": "<i4", "F32": "<f4", "F64": "<f8", "I64": "<i8"}
-_RANKS = list(_DTYPES.values())
+DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
+"""What tensors may be of: their types in a file, and in numpy."""
+_ORDER = ("<i8", "<f8", "<f4", "<i4", "<i2", "|u1")
+"""The order of types in a file: the largest entries first, so that all are aligned."""
 
 Data = bytes | NDArray[np.uint8]
 """The bytes of a file."""
@@ -65,10 +67,11 @@ def tensor_file(parts: Parts, draft: Metadata, complete: Callable[[Tensors], Met
     return file.getvalue()
 
 
-def read_tensors(data: Data) -> tuple[Metadata, Tensors]:
+def tensors_in(data: Data) -> tuple[Metadata, Tensors]:
     """The metadata and the tensors of a file, which is not copied. It may come from a stranger:
     ValueError, LookupError, TypeError, AttributeError or RecursionError if something is wrong."""
     whole = np.frombuffer(data, np.uint8)
+    whole.setflags(write=False)
     first = 8 + int.from_bytes(whole[:8].tobytes(), "little")
     header = json.loads(whole[8:first].tobytes())
     return header.pop(METADATA), _tensors(header, whole[first:])
@@ -90,7 +93,7 @@ def _fill(parts: Parts, data: memoryview) -> Tensors:
 
 def _header(parts: Parts, metadata: Metadata) -> bytes:
     entries: dict[str, Any] = {METADATA: metadata}
-    start, names = 0, {dtype: name for name, dtype in _DTYPES.items()}
+    start, names = 0, {dtype: name for name, dtype in DTYPES.items()}
     for name in _in_order(parts):
         part, end = parts[name], start + _size(parts[name])
         entries[name] = {
@@ -105,8 +108,7 @@ def _header(parts: Parts, metadata: Metadata) -> bytes:
 
 
 def _in_order(parts: Parts) -> list[str]:
-    """The largest entries first, so that all are aligned."""
-    return sorted(parts, key=lambda name: (-_RANKS.index(parts[name].dtype.str), name))
+    return sorted(parts, key=lambda name: (_ORDER.index(parts[name].dtype.str), name))
 
 
 def _size(part: Part) -> int:
@@ -120,7 +122,7 @@ def _tensors(header: dict[str, Any], data: NDArray[np.uint8]) -> Tensors:
         start, end = entry["data_offsets"]
         if not (start == last <= end <= len(data)):
             raise ValueError(f"{name} must begin at byte {last} and end by {len(data)}")
-        tensors[name] = data[start:end].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = data[start:end].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
         last = end
     if last != len(data):
         raise ValueError(f"{len(data) - last} bytes belong to nothing")

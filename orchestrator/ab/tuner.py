@@ -11,7 +11,6 @@ from orchestrator.pool.local_pool import LocalPool
 from orchestrator.search.sampler import cycle_rng, draw_quantiles
 from orchestrator.sources.protocol import Events
 from trainer.features import FeatureSpec
-from trainer.instance import Job
 from trainer.model import Model
 from trainer.outcome import Status
 
@@ -24,13 +23,13 @@ class Tuner:
         self.state = ArmState(config, arm, Model(model_config(config, spec)))
         self.counts = InstanceCounts()
         self._config, self._spec = config, spec
-        job = Job(spec, self.state.model.shape, config.model.tau)
-        self._pool = LocalPool(job, [self.state.sample_rule])
+        self._pool = LocalPool(self.state.trainer, [self.state.sample_rule])
 
     @property
     def model(self) -> Model:
         """The champion."""
-        return self.state.model
+        model: Model = self.state.model
+        return model
 
     def start_from(self, other: "Tuner") -> None:
         """Copy another's champion and setting, as a new arm of a run does."""

@@ -11,6 +11,7 @@ from orchestrator.commands.options import code_option, config_argument, set_opti
 from orchestrator.config.certificate import certificate
 from orchestrator.config.file import load_config
 from orchestrator.config.schema import RunConfig, feature_spec
+from orchestrator.config.trainer_checks import require_offset
 from orchestrator.journal.models import model_config
 from orchestrator.offline.bound_search import bounded_arms, losses_by_k, middle_setting
 from orchestrator.sources.opening import open_source
@@ -54,6 +55,7 @@ def command(
     of the log-loss and more than two standard errors, over the second half of the cycles.
     """
     config = load_config(config_path, assignments)
+    require_offset(config, "bound")
     ks = _parse_ks(ks_text)
     source = open_source(config.source, feature_spec(config.features))
     shape = model_config(config, source.spec).shape

@@ -45,7 +45,7 @@ def command(
     """
     config = load_config(config_path, assignments)
     click.echo(config_text(config), nl=False)
-    if no_time:
+    if no_time or config.trainer.kind != "offset":  # OFFSET's kernel is what is measured
         return
     from orchestrator.offline.cycle_time import cycle_time  # loads the kernels
 

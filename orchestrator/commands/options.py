@@ -21,7 +21,7 @@ code_option = click.option(
     expose_value=False,
     is_eager=True,
     callback=lambda context, option, folders: own_code.allow(folders),
-    help="A folder with rules or sources of your own, whose code may run.",
+    help="A folder with rules, sources or trainers of your own, whose code may run.",
 )
 run_argument = click.argument("run", metavar="RUN")
 json_option = click.option(

@@ -5,6 +5,7 @@ import click
 from divergence.errors import InputError
 from orchestrator.commands.options import run_argument
 from orchestrator.config.schema import PublishConfig, published_arm
+from orchestrator.config.trainer_checks import require_offset
 from orchestrator.journal.journal import newest_committed
 from orchestrator.journal.run_folder import run_config
 from orchestrator.publish.publisher import Publisher
@@ -30,6 +31,7 @@ def command(
     """
     store = open_store(run)
     config = run_config(store)
+    require_offset(config, "publish")
     arms = {a.name: a.first_cycle for a in config.arms}
     if arm is not None and arm not in arms:
         raise InputError(f"--arm {arm}: must be one of {', '.join(arms)}")

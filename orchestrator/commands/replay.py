@@ -6,6 +6,7 @@ import click
 
 from divergence.errors import InputError
 from orchestrator.commands.options import code_option, json_option, run_argument
+from orchestrator.config.trainer_checks import require_offset
 from orchestrator.journal.run_folder import run_config
 from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store
@@ -63,6 +64,7 @@ def _story(
     from orchestrator.report.story_page import write_story
     from orchestrator.validation.errors import printable
 
+    require_offset(run_config(store), "replay --story")
     story = read_story(store, *which)
     path = None if as_json and out is None else write_story(story, out)
     if as_json:

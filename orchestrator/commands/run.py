@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # slow to load
     from orchestrator.loop.committer import Listener
     from orchestrator.loop.run import Ended
     from orchestrator.pool.protocol import Pool
-    from trainer.instance import Job
+    from trainer.protocol import Trainer
 
 LAST_S = 10.0
 """How long the process may take to end after the second Ctrl-C, storage included."""
@@ -136,11 +136,12 @@ def _train(
         metrics = RunMetrics(store.uri, live=config.source.live)
         listeners = [view.show, metrics.update, *publish, *track]
 
-        def make_pool(job: "Job", rules: Sequence["Rule"]) -> "Pool":
+        def make_pool(trainer: "Trainer", rules: Sequence["Rule"]) -> "Pool":
             view.step("connecting to Ray" if cluster else "starting Ray")
             actors = None if config.actors == "auto" else config.actors
             size = ray.enter_context(started_ray(cluster, actors, verbose))
-            return kind(job, rules, size=size, policy=RetryPolicy(config.tries, config.patience_s))
+            policy = RetryPolicy(config.tries, config.patience_s)
+            return kind(trainer, rules, size=size, policy=policy)
 
         return run(config, store, start, listeners, make_pool, stop, view.step)
 

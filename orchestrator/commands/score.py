@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from divergence.errors import InputError
-from orchestrator.commands.options import run_argument
+from orchestrator.commands.options import code_option, run_argument
 from orchestrator.journal.models import served_text
 from orchestrator.journal.run_folder import run_config
 from orchestrator.offline.score_files import champion_of, score_files
@@ -25,6 +25,7 @@ from orchestrator.storage.open import open_store
     "score", epilog="Example: holdfast score runs/demo events.parquet --out pctr.parquet"
 )
 @run_argument
+@code_option
 @click.argument("events")
 @click.option("--arm", help="Use this arm's champion. Default: the first arm.")
 @click.option(
@@ -46,7 +47,7 @@ def command(run: str, events: str, arm: str | None, cycle: int | None, out: Path
     config = run_config(store)
     record, model = champion_of(store, config, arm or config.arms[0].name, cycle)
     rows, broken = 0, 0
-    unseen = UnseenValues(model)
+    unseen = UnseenValues(model) if config.trainer.kind == "offset" else None
     parts = score_files(model, config, events, unseen)
     first = next(parts, None)  # bad EVENTS fail before anything is written
     with _writer(out) as write:
@@ -55,7 +56,7 @@ def command(run: str, events: str, arm: str | None, cycle: int | None, out: Path
             rows, broken = rows + len(part), broken + part.column("pctr").null_count
     note = f"; {broken} rows could not be read and have no score" if broken else ""
     click.echo(f"scored {rows} rows with {served_text(record, config, arm)}{note}", err=True)
-    for line in unseen.lines():
+    for line in unseen.lines() if unseen else ():
         click.echo(line, err=True)
 
 

@@ -20,6 +20,7 @@ from orchestrator.config.schema import (
 )
 from orchestrator.config.space import grid_size
 from orchestrator.config.sustained import sustain_mistakes, sustained
+from orchestrator.config.trainer_checks import trainer_mistakes, without_unused_rules
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.validation.errors import Mistake, cut, dotted, mistakes_of, read_as
 from orchestrator.validation.errors import Path as MistakePath
@@ -39,6 +40,8 @@ def load_config(path: str, assignments: tuple[str, ...] = ()) -> RunConfig:
         for number, arm in enumerate(config.arms):
             key = f"arms.{number}.rule (arm {arm.name})"
             require_code(arm.rule)
+        key = "trainer"
+        config.trainer.require()
     except InputError as error:
         raise InputError(f"{path}: {key}: {error}") from None
     return config
@@ -64,7 +67,8 @@ def load_stream(path: str, assignments: tuple[str, ...] = ()) -> StreamConfig:
 def read_config(text: str, name: str, assignments: tuple[str, ...] = ()) -> RunConfig:
     """Read the config of a run from text. One InputError lists all mistakes, a line each."""
     document = _document(text, name, assignments)
-    return sustained(_checked(RunConfig, document, name, arm_mistakes(document.data)))
+    config = _checked(RunConfig, document, name, arm_mistakes(document.data))
+    return sustained(without_unused_rules(config))
 
 
 def config_text(config: StreamConfig) -> str:
@@ -117,6 +121,7 @@ def _cross_field_mistakes(config: StreamConfig) -> list[Mistake]:
         found.append((("features",), str(error)))
     if not isinstance(config, RunConfig):
         return found
+    found += trainer_mistakes(config)
     found += sustain_mistakes(config)
     if isinstance(config.search.select, LineagesSelect):
         if config.search.sampler != AdaptiveSampler():

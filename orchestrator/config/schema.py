@@ -20,6 +20,7 @@ from orchestrator.config.ranges import (
     positive,
 )
 from orchestrator.config.rules import RULES, AnyRule
+from orchestrator.config.trainers import AnyTrainer, OffsetConfig
 from orchestrator.sources.registry import AnySource
 from orchestrator.validation.errors import mistake, one_of, read_as, shorthand, validate_with
 from orchestrator.validation.secrets import Uri
@@ -370,6 +371,9 @@ class RunConfig(StreamConfig):
     """The same seed gives the same bits."""
     cycles: Cycles | None = None
     """The number of cycles; none: until the source ends."""
+    trainer: AnyTrainer = OffsetConfig()
+    """What trains the instances: offset, torch, river, or python for a class of your own. A mapping
+    with `kind`, or a kind alone."""
     model: ModelOptions = ModelOptions()
     search: SearchConfig = SearchConfig()
     sustain: Sustain | None = None
@@ -425,6 +429,8 @@ def identity(config: RunConfig) -> dict[str, Any]:
     found = config.model_dump(mode="json", exclude=without_effect)
     if found["search"]["select"] == ChampionSelect().model_dump():  # what older configs mean
         del found["search"]["select"]
+    if found["trainer"] == OffsetConfig().model_dump():
+        del found["trainer"]
     if found["serve"] == ServeConfig().model_dump():
         del found["serve"]
     return found

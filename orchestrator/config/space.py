@@ -5,6 +5,7 @@ import math
 from orchestrator.config.ranges import Choice, Interval, absolute, grid_points
 from orchestrator.config.rules import searched
 from orchestrator.config.schema import ArmConfig, GridSampler, RunConfig
+from orchestrator.config.trainers import StateTrainerConfig
 from trainer.setting import PARAMETERS
 
 Space = dict[str, Interval | Choice]
@@ -13,11 +14,20 @@ Space = dict[str, Interval | Choice]
 
 def space_of(config: RunConfig, arm: ArmConfig, rho0: float) -> Space:
     """The ranges that the arm draws from: its own if it sets any, else `search.ranges`."""
-    names = ("eta0", "alpha", "beta", *searched(arm.rule))
+    names = searched_names(config, arm)
+    given = config.trainer.ranges if isinstance(config.trainer, StateTrainerConfig) else {}
     own = {name: getattr(arm.ranges, name, None) or getattr(arm.rule, name, None) for name in names}
     return {
-        name: absolute(own[name] or getattr(config.search.ranges, name), rho0) for name in names
+        name: given.get(name) or absolute(own[name] or getattr(config.search.ranges, name), rho0)
+        for name in names
     }
+
+
+def searched_names(config: RunConfig, arm: ArmConfig) -> tuple[str, ...]:
+    """The parameters that an arm draws: those of the trainer, then those of its rule."""
+    trainer = config.trainer
+    steps = trainer.ranges if isinstance(trainer, StateTrainerConfig) else ("eta0", "alpha", "beta")
+    return (*steps, *searched(arm.rule))
 
 
 def grid_size(config: RunConfig) -> int:
@@ -37,7 +47,7 @@ def grid_axes(config: RunConfig) -> tuple[int, ...]:
 
 def draw_width(config: RunConfig) -> int:
     """The coordinates of a draw: one for each known parameter, then one for each other."""
-    others = (set(searched(arm.rule)) - set(PARAMETERS) for arm in config.arms)
+    others = (set(searched_names(config, arm)) - set(PARAMETERS) for arm in config.arms)
     return len(PARAMETERS) + max(map(len, others))
 
 

@@ -4,23 +4,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.journal.record import ChampionNorms
-from trainer.model import Model
+from trainer.protocol import AnyModel
 
 TOP = 10
 
 
-def champion_norms(model: Model, mean_of: int = 1) -> ChampionNorms:
+def champion_norms(model: AnyModel, mean_of: int = 1) -> ChampionNorms:
     """The norms of all vectors of a model, whether or not this cycle trained them.
 
     A mean of lines has their ad vectors divided by their number: the norms are those of lines, but
     that a mean square is over all of them.
     """
-    sides = ((model.user, 1), (model.ad, mean_of))
-    top = np.sort(np.concatenate([_largest(side.inf) * share for side, share in sides]))[-TOP:]
+    sides = [(*norms, share) for norms, share in zip(model.norms(), (1, mean_of), strict=False)]
+    top = np.sort(np.concatenate([_largest(inf) * share for inf, _, share in sides]))[-TOP:]
     return ChampionNorms(
         max_inf=float(top[-1]) if len(top) else 0.0,
         top10_inf=float(top.mean()) if len(top) else 0.0,
-        max_msqr=float(max(side.msqr.max(initial=0.0) * share**2 for side, share in sides)),
+        max_msqr=float(max(msqr.max(initial=0.0) * share**2 for _, msqr, share in sides)),
     )
 
 

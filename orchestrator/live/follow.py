@@ -117,7 +117,8 @@ def _row(health: Health, record: CycleRecord) -> list[str]:
     count, best = count_outcomes(record), winning_outcome(record)
     hour = health.arms.get(record.arm)
     setting = best.setting if best else None
-    values = [(name, getattr(setting, name)) for name in PARAMETERS] if setting else []
+    names = (*PARAMETERS, *(setting.others or {})) if setting else ()
+    values = [(name, setting.value(name)) for name in names] if setting else []
     again = sum(outcome.tries - 1 for outcome in record.outcomes)
     return [
         record.arm,

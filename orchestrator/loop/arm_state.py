@@ -5,33 +5,33 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
-from divergence.bound import rho0
 from divergence.rules import Rule
 from orchestrator.config.rules import any_kernel_rule, initial_mu, kernel_rules
 from orchestrator.config.schema import ArmConfig, RunConfig
 from orchestrator.config.space import Space, space_of
-from orchestrator.journal.models import model_config
+from orchestrator.journal.models import trainer_of
 from orchestrator.journal.record import FileRef, LinesRecord
 from orchestrator.loop.prefetch import PreparedChunk
 from orchestrator.pool.messages import ArmResult, Task
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.search.sampler import Draws, SearchState, ask, tell, with_leader_steps
-from trainer.chunk import Chunk
 from trainer.draft import Draft, draft_of
-from trainer.kernel import Tables
-from trainer.model import Changes, Model, WorkingSet
-from trainer.modelfile import load_model, save_model
+from trainer.model import Changes
+from trainer.offset import Offset
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an arm does in a cycle: on which events, from which rows, with which settings."""
+    """What an arm does in a cycle: on which events, from which rows, with which settings.
+
+    What chunk and rows are, the trainer knows.
+    """
 
     cycle: int
-    chunk: Chunk
+    chunk: Any
     shared_chunk: Any
     """The chunk where trainers read it."""
-    working_set: WorkingSet | None
+    working_set: Any
     """None for lines: the actors gather for themselves."""
     tasks: tuple[Task, ...]
     caution: int
@@ -65,9 +65,12 @@ class ArmState:
     mean_of = 1
     """How many lines the served model is the mean of."""
 
-    def __init__(self, config: RunConfig, arm: ArmConfig, model: Model) -> None:
+    def __init__(self, config: RunConfig, arm: ArmConfig, model: Any) -> None:
         """An arm that has no champion yet; `model` is what it serves."""
-        self.config, self.model = arm, model
+        self.config = arm
+        self.model: Any = model
+        """An `AnyModel`: what it is, the trainer knows."""
+        self.trainer = trainer_of(config, model.config.spec)
         self.search = SearchState()
         self.files: tuple[FileRef, ...] = ()
         """The champion's files; only commits change them."""
@@ -77,16 +80,15 @@ class ArmState:
         """Models of lines to write with the next commit, by path."""
         self.lineages: LinesRecord | None = None
         self._search_config = config.search
-        shape = model_config(config, model.config.spec).shape
-        self._space: Space = space_of(config, arm, rho0(shape.ad))
+        self._space: Space = space_of(config, arm, self.trainer.rho0)
         self._expire_after = config.model.expire_after
         self._sums_kept = config.model.accumulators.decay
         self._changing = Lock()
         """Held while the model changes, or is read by another thread for a draft."""
         self._draft: NextDraft | None = None
         self._promoted: Promotion | None = None
-        self._can_draft = True
-        """Whether trainers can read a winner's rows: a draft needs that."""
+        self._can_draft = isinstance(self.trainer, Offset)
+        """Whether trainers can read a winner's rows: a draft needs that. It is of OFFSET's rows."""
 
     @property
     def name(self) -> str:
@@ -101,17 +103,17 @@ class ArmState:
     def start_from(self, other: "ArmState") -> None:
         """Copy another arm's champion and setting: this arm starts now."""
         champion = other.champion_model()
-        copy = load_model(save_model(champion), other.name, champion.config)
+        copy = self.trainer.load(self.trainer.save(champion), other.name)
         copy.set_mu(initial_mu(self.config.rule))  # the other's mean nothing to this rule
         self.search = with_leader_steps(SearchState(), other.search)
         self.begin_with(copy, other.has_champion)
 
-    def begin_with(self, model: Model, is_champion: bool = True) -> None:
+    def begin_with(self, model: Any, is_champion: bool = True) -> None:
         """Start with this model, which has learnt something if it is a champion."""
         self.model, self.has_champion = model, is_champion
         self._draft = self._promoted = None
 
-    def champion_model(self) -> Model:
+    def champion_model(self) -> Any:
         """The champion, as it is trained on."""
         return self.model
 
@@ -153,7 +155,7 @@ class ArmState:
             )
         self._draft = NextDraft(then.cycle, draft, share(draft))
 
-    def _start_rows(self, cycle: int, chunk: Chunk) -> tuple[WorkingSet, Any, Any]:
+    def _start_rows(self, cycle: int, chunk: Any) -> tuple[Any, Any, Any]:
         """The rows from which a cycle starts; if there is a draft of them that holds, also where
         trainers read it, and the rows that complete it."""
         draft, won = self._draft, self._promoted
@@ -162,12 +164,12 @@ class ArmState:
             return self.gather(cycle, chunk), None, None
         return draft.draft.located(won.changes), draft.shared, won.shared
 
-    def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
+    def gather(self, cycle: int, chunk: Any) -> Any:
         """The rows from which all instances of a cycle start."""
         mu0 = initial_mu(self.config.rule)
         return self.model.gather(chunk, cycle, mu0=mu0, sums_kept=self._sums_kept)
 
-    def progress(self, plan: Plan, share: Callable[[Tables], Any]) -> ArmProgress:
+    def progress(self, plan: Plan, share: Callable[[Any], Any]) -> ArmProgress:
         """The plan as the pool takes it; `share` puts the rows where trainers read them."""
         assert plan.working_set is not None
         return ArmProgress(
@@ -182,14 +184,14 @@ class ArmState:
             serve=self.has_champion,
         )
 
-    def adopt(self, plan: Plan, result: ArmResult) -> Changes | None:
+    def adopt(self, plan: Plan, result: ArmResult) -> Any:
         """Learn from a cycle: the winner becomes the champion. None where there is no winner."""
         self.search = tell(self.search, result.outcomes, result.winner)
         if result.tables is None:
             return None
         assert plan.working_set is not None
         changes = self.promote(plan.cycle, plan.chunk, plan.working_set, result.tables)
-        self._can_draft = result.shared is not None
+        self._can_draft = isinstance(self.trainer, Offset) and result.shared is not None
         if self._can_draft:
             self._promoted = Promotion(plan.cycle, changes, result.shared)
         return changes
@@ -197,7 +199,7 @@ class ArmState:
     def without_events(self) -> None:
         """A cycle had no events."""
 
-    def promote(self, cycle: int, chunk: Chunk, start: WorkingSet, won: Tables) -> Changes:
+    def promote(self, cycle: int, chunk: Any, start: Any, won: Any) -> Any:
         """Write a winner's rows into the model, and drop the vectors that have expired."""
         with self._changing:
             changes = self.model.scatter(chunk, cycle, start, won)

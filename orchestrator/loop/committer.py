@@ -22,8 +22,7 @@ from orchestrator.journal.record import CycleRecord, FileRef, files_of
 from orchestrator.loop.arm_state import ArmState
 from orchestrator.storage.background import BackgroundThread
 from orchestrator.storage.store import Store
-from trainer.model import Changes
-from trainer.modelfile import save_delta, save_model
+from trainer.protocol import AnyChanges
 
 MAX_DELTAS = 96
 """A full model is written at least this often: once a day with 15-minute cycles."""
@@ -39,7 +38,7 @@ class PendingCommit:
 
     arm: ArmState
     record: CycleRecord
-    changes: Changes | None
+    changes: AnyChanges | None
     snapshots: Mapping[str, Any] = field(default_factory=dict)
     """Models of lines, by path, as bytes or arrays of bytes."""
     freed: object = field(default=None, repr=False, compare=False)
@@ -146,13 +145,13 @@ class Committer:
         return records
 
     def _write_model(
-        self, arm: ArmState, changes: Changes | None, cycle: int
+        self, arm: ArmState, changes: AnyChanges | None, cycle: int
     ) -> tuple[FileRef, ...]:
         data = None
         if changes is not None and not needs_full(arm.files):
-            data = save_delta(arm.model, changes)
+            data = arm.trainer.save_delta(arm.model, changes)
         full = data is None
-        data = save_model(arm.model) if data is None else data
+        data = arm.trainer.save(arm.model) if data is None else data
         path = model_path(arm.name, cycle, delta=not full)
         self._store.create(path, data)
         file = FileRef(path, hashlib.sha256(data).hexdigest(), len(data))

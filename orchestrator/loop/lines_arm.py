@@ -12,7 +12,6 @@ from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, LineagesSelect, RunConfig
 from orchestrator.config.space import draw_width
 from orchestrator.journal.journal import line_path
-from orchestrator.journal.models import model_config
 from orchestrator.journal.record import CycleRecord, FileRef, LinesRecord, ModelOrigin
 from orchestrator.loop.arm_state import ArmState, Plan
 from orchestrator.loop.prefetch import PreparedChunk
@@ -28,9 +27,9 @@ from orchestrator.search.lineages import (
 )
 from orchestrator.search.sampler import Draws, SearchState, cycle_rng
 from trainer.lines import LineOptions
-from trainer.model import Changes, Model, ModelConfig, WorkingSet
-from trainer.modelfile import load_model, save_model
+from trainer.offset import Offset
 from trainer.outcome import Status
+from trainer.protocol import Trainer
 
 SNAPSHOT_CYCLES = 24
 """How old a line's snapshot gets before there is a new one. A line that is lost with its process
@@ -41,7 +40,7 @@ ReadFile = Callable[[FileRef], bytes]
 class LinesArm(ArmState):
     """The champion's model, what the search knows of each line, and how to make its model again."""
 
-    def __init__(self, config: RunConfig, arm: ArmConfig, model: Model, read: ReadFile) -> None:
+    def __init__(self, config: RunConfig, arm: ArmConfig, model: Any, read: ReadFile) -> None:
         """An arm that has no lines yet."""
         super().__init__(config, arm, model)
         assert isinstance(config.search.select, LineagesSelect)
@@ -49,7 +48,7 @@ class LinesArm(ArmState):
         self._seed, self._size = config.seed, config.search.instances
         self._width = draw_width(config)
         self.mean_of = config.serve.mean_of
-        self._options = line_options(config, arm, model_config(config, model.config.spec))
+        self._options = line_options(config, arm, self.trainer)
         self._biases = np.zeros((0, 2))
         """Of the lines whose mean is served, with their AdaGrad sums."""
         self._lines: Lineages | None = None
@@ -65,7 +64,7 @@ class LinesArm(ArmState):
 
     # -- start and resume -----------------------------------------------------------------------
 
-    def begin_with(self, model: Model, is_champion: bool = True) -> None:
+    def begin_with(self, model: Any, is_champion: bool = True) -> None:
         """All lines start with this model."""
         super().begin_with(model, is_champion)
         self.restart_from_champion()
@@ -85,7 +84,7 @@ class LinesArm(ArmState):
         if not self.has_champion:
             self._origins = (ModelOrigin(None, self._since),) * self._size
             return
-        first = LineSnapshot.of(save_model(self.champion_model(), rows=True))
+        first = LineSnapshot.of(self.trainer.save(self.champion_model(), rows=True))
         base = _file_of(line_path(self.name, self._since, None), first)
         self._first_base = {base.path: first.data}
         self._origins = (ModelOrigin(base, self._since),) * self._size
@@ -149,7 +148,7 @@ class LinesArm(ArmState):
         )
         return LinesProgress(lines, self.pace)
 
-    def adopt(self, plan: Plan, result: LinesResult) -> Changes | None:  # type: ignore[override]
+    def adopt(self, plan: Plan, result: LinesResult) -> Any:  # type: ignore[override]
         """Learn from a cycle. None where the champion is another line, or there is none."""
         cycle, judgement, before = plan.cycle, result.judgement, self._lines
         assert before is not None
@@ -191,10 +190,10 @@ class LinesArm(ArmState):
         champion = None if self._lines is None else self._lines.champion
         return None if champion is None else each.get(champion)
 
-    def _follow(self, plan: Plan, result: LinesResult, before: Lineages) -> Changes | None:
+    def _follow(self, plan: Plan, result: LinesResult, before: Lineages) -> Any:
         """Let the driver's model be that of the champion."""
         for snapshot in result.models.values():
-            self.model = Model(self._options.model)  # two of them may be too large
+            self.model = self.trainer.new_model()  # two of them may be too large
             self.model = self._model_of(snapshot)
             self.has_champion, self.files = True, ()  # so that it is written in full
             return None
@@ -204,13 +203,12 @@ class LinesArm(ArmState):
         if rows is None:  # it has skipped the chunk
             start = self.gather(plan.cycle, plan.chunk)
             return self.promote(plan.cycle, plan.chunk, start, start.tables)
-        chunk, model = plan.chunk, self.model
-        users, ads = model.user.find(chunk.user_keys), model.ad.find(chunk.ad_keys)
-        return self.promote(plan.cycle, chunk, WorkingSet(rows, users, ads), rows)
+        start = self.model.found(plan.chunk, rows)
+        return self.promote(plan.cycle, plan.chunk, start, rows)
 
-    def _model_of(self, snapshot: LineSnapshot) -> Model:
+    def _model_of(self, snapshot: LineSnapshot) -> Any:
         name = f"a line of {self.name} that is served from now on"
-        return load_model(snapshot.data, name, self._options.model)
+        return self.trainer.load(snapshot.data, name)
 
     # -- how to make a line's model again -------------------------------------------------------
 
@@ -245,9 +243,9 @@ class LinesArm(ArmState):
         return line_draws(cycle_rng(self._seed, cycle), self._size, self._width)
 
 
-def line_options(config: RunConfig, arm: ArmConfig, model: ModelConfig) -> LineOptions:
+def line_options(config: RunConfig, arm: ArmConfig, trainer: Trainer) -> LineOptions:
     """What all lines of an arm have in common."""
-    options = config.model
+    options, model = config.model, trainer.model if isinstance(trainer, Offset) else None
     return LineOptions(
         model, initial_mu(arm.rule), options.accumulators.decay, options.expire_after
     )

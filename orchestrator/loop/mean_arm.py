@@ -73,14 +73,14 @@ class MeanArm(LinesArm):
 
     def gather(self, cycle: int, chunk: Chunk) -> WorkingSet:
         """The rows of the mean that a chunk touches, which can be written."""
-        found = self.model.gather(chunk, cycle, sums_kept=self._sums_kept)
+        found: WorkingSet = self.model.gather(chunk, cycle, sums_kept=self._sums_kept)
         for array in found.tables:  # they are nobody else's
             array.setflags(write=True)
         return found
 
     def adopt(self, plan: Plan, result: LinesResult) -> Changes | None:  # type: ignore[override]
         """Learn from a cycle. None where the mean has other members, or there is none."""
-        changes = super().adopt(plan, result)
+        changes: Changes | None = super().adopt(plan, result)
         self._start = None
         return changes
 
@@ -121,4 +121,5 @@ class MeanArm(LinesArm):
             elif since >= 0:
                 self._biases[seat, 1] *= self._sums_kept ** (plan.cycle - since)
         put_members(start, self.model.shape, self._options.model, plan.chunk, rows)
-        return self.promote(plan.cycle, plan.chunk, start, start.tables)
+        changes: Changes = self.promote(plan.cycle, plan.chunk, start, start.tables)
+        return changes

@@ -18,9 +18,11 @@ from orchestrator.storage.background import BackgroundThread
 from orchestrator.validation.uris import redact
 from trainer.chunk import Chunk, compile_chunk
 from trainer.features import FeatureSpec
+from trainer.protocol import AnyChunk
 
 T = TypeVar("T")
 POLL_S = 0.2
+Compile = Callable[[pa.Table], AnyChunk]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class PreparedChunk:
 
     cycle: int
     info: ChunkInfo
-    chunk: Chunk | None
+    chunk: Any
     shared: Any
     seconds: float = 0.0
     """How long it took to read and prepare."""
@@ -41,12 +43,19 @@ Then = Callable[[PreparedChunk], None]
 class Prefetcher:
     """Prepares chunks in a thread of its own, each once and in order."""
 
-    share: Callable[[Chunk], Any]
+    share: Callable[[AnyChunk], Any]
     """Puts a chunk where trainers read it; set before the first chunk is started."""
 
-    def __init__(self, source: Source, stop: threading.Event, cycles: int | None) -> None:
-        """The run ends before cycle `cycles`."""
+    def __init__(
+        self,
+        source: Source,
+        stop: threading.Event,
+        cycles: int | None,
+        compile: Compile | None = None,
+    ) -> None:
+        """The run ends before cycle `cycles`. `compile` makes the chunks; None: for OFFSET."""
         self._source, self._stop, self._cycles = source, stop, cycles
+        self._compile = compile
         self._first: Events | None = None
         self._thread = BackgroundThread("feed")
         self._next: tuple[int, Future[PreparedChunk | None]] | None = None
@@ -98,17 +107,21 @@ class Prefetcher:
             events = self._source.events(cycle)
         if events is None:
             return None
-        prepared = prepare_chunk(events, self._source.spec, self.share)
+        prepared = prepare_chunk(events, self._source.spec, self.share, self._compile)
         if then is not None:
             then(prepared)
         return replace(prepared, seconds=time.perf_counter() - began)
 
 
 def prepare_chunk(
-    events: Events, spec: FeatureSpec, share: Callable[[Chunk], Any]
+    events: Events,
+    spec: FeatureSpec,
+    share: Callable[[AnyChunk], Any],
+    compile: Compile | None = None,
 ) -> PreparedChunk:
-    """Compile a cycle's events, and put the chunk where trainers read it."""
-    chunk = compile_chunk(events.table, spec) if len(events.table) else None
+    """Compile a cycle's events, for OFFSET by default, and put the chunk where trainers read it."""
+    compiled = compile or (lambda table: compile_chunk(table, spec))
+    chunk = compiled(events.table) if len(events.table) else None
     info = ChunkInfo(
         origin=redact(events.origin),
         events=len(events.table),
@@ -121,7 +134,8 @@ def prepare_chunk(
     shared = None
     if chunk is not None:
         shared = share(chunk)
-        _ = chunk.user_keys.pairs, chunk.ad_keys.pairs  # computed here, not in the driver's thread
+        if isinstance(chunk, Chunk):  # computed here, not in the driver's thread
+            _ = chunk.user_keys.pairs, chunk.ad_keys.pairs
     return PreparedChunk(events.cycle, info, chunk, shared)
 
 

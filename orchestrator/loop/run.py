@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from orchestrator.config.schema import RunConfig, config_hash, feature_spec
-from orchestrator.journal.models import model_config
+from orchestrator.journal.models import trainer_of
 from orchestrator.journal.run_folder import ResumePoint
 from orchestrator.loop.committer import Committer, Listener
 from orchestrator.loop.cycle import Loop, run_cycle
@@ -20,7 +20,6 @@ from orchestrator.loop.start_run import start_texts
 from orchestrator.pool.protocol import MakePool
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
-from trainer.instance import Job
 
 SWITCH_S = 5e-4
 """How long a thread may keep the interpreter: actors wait for the driver, not for its helpers."""
@@ -69,19 +68,18 @@ def run(
     step("opening the source")
     source = open_source(config.source, feature_spec(config.features), store.uri, stop)
     resume_source(source, start)
-    model = model_config(config, source.spec)
-    arms = open_arms(config, model, store, start.records)
+    trainer = trainer_of(config, source.spec)
+    arms = open_arms(config, trainer, store, start.records)
     if not start.records:
         for text in start_texts(store, config):
             step(text)
-    job = Job(source.spec, model.shape, config.model.tau)
-    with closing(Prefetcher(source, stop, config.cycles)) as prefetcher:
+    with closing(Prefetcher(source, stop, config.cycles, trainer.compile)) as prefetcher:
         if not config.source.live:  # its mistakes are found before anything is started
             step(f"reading the events of cycle {start.cycle}")
             if not prefetcher.read_first(start.cycle):
                 return Ended(_ending(config, start.cycle, stop), start.cycle)
         with (
-            closing(make_pool(job, [arm.sample_rule for arm in arms.values()])) as pool,
+            closing(make_pool(trainer, [arm.sample_rule for arm in arms.values()])) as pool,
             closing(prefetcher),  # before the pool
             Committer(store, config.retention, listeners) as committer,
         ):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.config.schema import ArmConfig
 from orchestrator.journal.journal import check_files
@@ -16,12 +17,10 @@ from orchestrator.journal.record import (
 from orchestrator.loop.lines_arm import rebuild_of
 from orchestrator.pool.lines.rebuild import rebuild
 from orchestrator.storage.store import Store, read
-from trainer.chunk import Chunk
-from trainer.instance import Buffers, Job
+from trainer.instance import Buffers
 from trainer.lines import LineOptions
 from trainer.mean_model import mean_model, member_of
-from trainer.model import Model
-from trainer.modelfile import load_model, save_model
+from trainer.protocol import AnyChunk, Trainer
 
 SNAPSHOT = re.compile(r"cycle-(\d+)-(?:line-(\d+)|champion)\.safetensors$")
 
@@ -32,18 +31,19 @@ class LineHistory:
 
     store: Store
     arm: ArmConfig
-    job: Job
+    trainer: Trainer
     options: LineOptions
     record: Callable[[int], CycleRecord]
-    chunk: Callable[[CycleRecord], Chunk]
-    first_model: Callable[[], Model]
+    chunk: Callable[[CycleRecord], AnyChunk]
+    first_model: Callable[[], Any]
     """The model that the arm started with."""
 
-    def before(self, cycle: int, line: int) -> Model:
+    def before(self, cycle: int, line: int) -> Any:
         """A line's model before a cycle."""
-        return load_model(self._made(self._origin_before(cycle, line), line, cycle - 1), "line")
+        made = self._made(self._origin_before(cycle, line), line, cycle - 1)
+        return self.trainer.load(made, "line")
 
-    def champion_after(self, record: CycleRecord) -> Model:
+    def champion_after(self, record: CycleRecord) -> Any:
         """The champion after a cycle, as other lines start from it."""
         assert record.lineages is not None
         state = record.lineages.state
@@ -56,8 +56,8 @@ class LineHistory:
         bias, mu = models[seat].bias, self.options.mu0
         return member_of(mean_model(models), seat, self.options.model, bias, mu)
 
-    def _after(self, lines: LinesRecord, line: int, cycle: int) -> Model:
-        return load_model(self._made(lines.origins[line], line, cycle), f"line {line}")
+    def _after(self, lines: LinesRecord, line: int, cycle: int) -> Any:
+        return self.trainer.load(self._made(lines.origins[line], line, cycle), f"line {line}")
 
     def _origin_before(self, cycle: int, line: int) -> ModelOrigin:
         lines = self.record(cycle - 1).lineages if cycle > self.arm.first_cycle else None
@@ -73,13 +73,13 @@ class LineHistory:
         records = {c: self.record(c) for c in range(max(since + 1, self.arm.first_cycle), last + 1)}
         cycles = [cycle for cycle, record in records.items() if record.chunk.events]
         lines = rebuild(
-            self.job,
+            self.trainer,
             self.options,
             [(rebuild_of(line, origin, cycles, self.arm), base)],
             lambda cycle: self.chunk(records[cycle]),
             Buffers(),
         )
-        return save_model(lines.as_model(line), rows=True)
+        return self.trainer.save(lines.as_model(line), rows=True)
 
     def _base(self, origin: ModelOrigin) -> bytes | None:
         if origin.base is not None and self._is_kept(origin.base):
@@ -88,10 +88,9 @@ class LineHistory:
         cycle = int(found[1]) if found else -1
         if cycle < self.arm.first_cycle:
             model = self.first_model()
-            new = model.cycle < 0 and not len(model)  # one of another run has vectors already
-            return None if new else save_model(model, rows=True)
+            return None if model.is_new else self.trainer.save(model, rows=True)
         if found is None or found[2] is None:
-            return save_model(self.champion_after(self.record(cycle)), rows=True)
+            return self.trainer.save(self.champion_after(self.record(cycle)), rows=True)
         line = int(found[2])
         setting = self.record(cycle).outcomes[line].setting
         before = self._origin_before(cycle, line)

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter
@@ -9,8 +10,9 @@ from pydantic import TypeAdapter
 from divergence.errors import InputError
 from orchestrator.config.rules import initial_mu, kernel_rule
 from orchestrator.config.schema import ArmConfig, StartFromRun, feature_spec
+from orchestrator.config.trainer_checks import require_offset
 from orchestrator.journal.journal import check_files, cycles_of, read_record
-from orchestrator.journal.models import champion_in, model_config, read_model, served_config
+from orchestrator.journal.models import champion_in, read_trained, served_trainer, trainer_of
 from orchestrator.journal.record import CorruptError, CycleRecord, winning_outcome
 from orchestrator.journal.run_folder import run_config
 from orchestrator.loop.arm_state import ArmState
@@ -20,12 +22,13 @@ from orchestrator.loop.start_run import started_model
 from orchestrator.offline.line_history import LineHistory
 from orchestrator.sources.opening import open_source
 from orchestrator.storage.store import Store
-from trainer.chunk import Chunk, compile_chunk
-from trainer.instance import Job, Trained, train
-from trainer.model import Model, WorkingSet
+from trainer.chunk import Chunk
+from trainer.instance import Job, Trained
+from trainer.model import WorkingSet
 from trainer.norm_table import norm_table
+from trainer.offset import Offset
 from trainer.outcome import Outcome, Status
-from trainer.trajectory import Trajectory, trace
+from trainer.trajectory import Trajectory
 
 OUTCOME = TypeAdapter(Outcome)
 
@@ -52,7 +55,7 @@ def replay(store: Store, arm_name: str | None, cycle: int, instance: int) -> Rep
     recorded, chunk, state = history.before(arm, cycle, instance)
     rule = kernel_rule(arm.rule, recorded.setting)
     start = state.gather(cycle, chunk).tables
-    trajectory = trace(history.job, chunk, start, recorded.setting, rule)
+    trajectory = history.trainer.trace(chunk, start, recorded.setting, rule)
     return Replay(arm.name, cycle, recorded, trajectory, _same(recorded, trajectory.outcome))
 
 
@@ -70,12 +73,13 @@ class Retrained:
 
 
 def retrained(history: "History", arm_name: str | None, cycle: int, instance: int) -> Retrained:
-    """Train an instance again; InputError if the outcome is not the recorded one."""
+    """Train an instance of OFFSET again; InputError if the outcome is not the recorded one."""
+    _ = history.job
     arm = history.arm(arm_name)
     recorded, chunk, state = history.before(arm, cycle, instance)
     start = state.gather(cycle, chunk)
     rule = kernel_rule(arm.rule, recorded.setting)
-    trained = train(history.job, chunk, start.tables, recorded.setting, rule)
+    trained = history.trainer.train(chunk, start.tables, recorded.setting, rule)
     if _same(recorded, trained.outcome) is False:
         raise InputError(
             f"instance {instance} of cycle {cycle} of {arm.name} gives another outcome when "
@@ -99,8 +103,18 @@ class History:
         config = self.config
         run_uri = store.uri if config.source.records_cycles else None
         self.source = open_source(config.source, feature_spec(config.features), run_uri, stopped)
-        self.model_config = model_config(config, self.source.spec)
-        self.job = Job(self.source.spec, self.model_config.shape, config.model.tau)
+        self.trainer = trainer_of(config, self.source.spec)
+
+    @property
+    def job(self) -> Job:
+        """What all instances of OFFSET have in common. InputError with another trainer."""
+        return self._offset.job
+
+    @property
+    def _offset(self) -> Offset:
+        require_offset(self.config, "showing single vectors")
+        assert isinstance(self.trainer, Offset)
+        return self.trainer
 
     def arm(self, name: str | None) -> ArmConfig:
         """The arm of this name; the first if None."""
@@ -116,7 +130,7 @@ class History:
         except CorruptError as error:
             raise InputError(f"{self.store.uri}/{error}") from None
 
-    def before(self, arm: ArmConfig, cycle: int, instance: int) -> tuple[Outcome, Chunk, ArmState]:
+    def before(self, arm: ArmConfig, cycle: int, instance: int) -> tuple[Outcome, Any, ArmState]:
         """A recorded outcome, the events of its cycle, and its arm's state before that cycle."""
         committed = cycles_of(self.store, arm.name)
         if cycle not in committed:
@@ -141,36 +155,36 @@ class History:
         return LineHistory(
             self.store,
             arm,
-            self.job,
-            line_options(self.config, arm, self.model_config),
+            self.trainer,
+            line_options(self.config, arm, self.trainer),
             lambda cycle: self.record(arm.name, cycle),
             self.chunk,
             lambda: self.model_before(arm, arm.first_cycle),
         )
 
-    def chunk(self, record: CycleRecord) -> Chunk:
+    def chunk(self, record: CycleRecord) -> Any:
         """The events of a record's cycle; InputError if the source no longer returns the same."""
         events = self.source.events(record.cycle)
         spec = self.source.spec
         if events is not None and is_what_was_trained(events, spec, record.chunk):
-            return compile_chunk(events.table, spec)
+            return self.trainer.compile(events.table)
         raise InputError(
             f"cycle {record.cycle}: the source no longer returns the events of this cycle"
         )
 
-    def model_before(self, arm: ArmConfig, cycle: int) -> Model:
+    def model_before(self, arm: ArmConfig, cycle: int) -> Any:
         """The champion that a cycle started from."""
         if cycle > arm.first_cycle:
             return self._model_after(arm, cycle - 1)
         if isinstance(arm.start_from, StartFromRun):
-            return started_model(self.store, arm, self.model_config)
+            return started_model(self.store, arm, self._offset.model)
         if arm.start_from is not None:
             model = self._model_after(self.arm(arm.start_from.arm), cycle - 1)
             model.set_mu(initial_mu(arm.rule))
             return model
-        return Model(self.model_config)
+        return self.trainer.new_model()
 
-    def _model_after(self, arm: ArmConfig, cycle: int) -> Model:
+    def _model_after(self, arm: ArmConfig, cycle: int) -> Any:
         """The champion after a cycle: from its files, or by training the winners again."""
         record = self.record(arm.name, cycle)
         if record.lineages is not None and not self._has_files(arm.name, cycle):
@@ -180,8 +194,9 @@ class History:
             since -= 1
         if since >= arm.first_cycle:
             last = self.record(arm.name, since)
-            served = served_config(self.config, self.source.spec)
-            model = champion_in(read_model(self.store, last.model, served), last, self.config, arm)
+            served = served_trainer(self.config, self.source.spec)
+            read = read_trained(self.store, last.model, served)
+            model = champion_in(read, last, self.config, arm)
         else:
             model = self.model_before(arm, arm.first_cycle)
         state = ArmState(self.config, arm, model)
@@ -196,7 +211,7 @@ class History:
         chunk = self.chunk(record)
         start = state.gather(record.cycle, chunk)
         rule = kernel_rule(state.config.rule, winner.setting)
-        trained = train(self.job, chunk, start.tables, winner.setting, rule)
+        trained = self.trainer.train(chunk, start.tables, winner.setting, rule)
         if not _same(winner, trained.outcome):
             raise InputError(
                 f"cycle {record.cycle} of {state.name}: its winner gives another outcome when "

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow as pa
 from divergence.errors import InputError
 from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import cycles_of, newest_committed, read_record
-from orchestrator.journal.models import read_model, served_config
+from orchestrator.journal.models import read_trained, served_trainer
 from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.offline.unseen import UnseenValues
 from orchestrator.sources.files.decoder import Decoder
@@ -18,23 +19,21 @@ from orchestrator.sources.files.reading import Column, Reading
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.store import Store
 from trainer.features import FeatureSpec
-from trainer.model import Model
-from trainer.scoring import score
 
 
 def champion_of(
     store: Store, config: RunConfig, arm: str, cycle: int | None
-) -> tuple[CycleRecord, Model]:
+) -> tuple[CycleRecord, Any]:
     """An arm's champion after a cycle (None: the newest), and the record of that cycle."""
     record = _record(store, config, arm, cycle)
     if not record.model:
         raise InputError(f"{store.uri}: {arm} has no champion after cycle {record.cycle}")
     spec = resolve_spec(config.source, feature_spec(config.features))
-    return record, read_model(store, record.model, served_config(config, spec))
+    return record, read_trained(store, record.model, served_trainer(config, spec))
 
 
 def score_files(
-    model: Model, config: RunConfig, path: str, unseen: UnseenValues | None = None
+    model: Any, config: RunConfig, path: str, unseen: UnseenValues | None = None
 ) -> Iterator[pa.Table]:
     """The predicted click probability of every row of these files, in order, a table per block.
 
@@ -43,6 +42,7 @@ def score_files(
     a null. `unseen` counts the values of those that can be read.
     """
     count = None if unseen is None else unseen.add
+    trainer = served_trainer(config, model.config.spec)
     spec = replace(model.config.spec, timestamp=None)
     reading = _without_label(config.source.reading, spec)
     decoder = Decoder(reading, spec)
@@ -53,7 +53,7 @@ def score_files(
             good = np.ones(len(rows.table), bool)
             good[list(rows.broken)] = False
             probabilities = np.full(len(good), np.nan)
-            probabilities[good] = score(model, rows.table.filter(pa.array(good)), count)
+            probabilities[good] = trainer.score(model, rows.table.filter(pa.array(good)), count)
             numbers = np.arange(first, first + len(good))
             first += len(good)
             yield pa.table({

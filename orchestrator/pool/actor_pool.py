@@ -18,7 +18,7 @@ from orchestrator.pool.progress import ArmProgress
 from orchestrator.pool.ray_errors import first_line, node_is_lost
 from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
-from trainer.instance import Job
+from trainer.protocol import Trainer
 
 log = logging.getLogger(__name__)
 Progress = TypeVar("Progress", bound=ArmProgress)
@@ -42,7 +42,7 @@ class ActorPool(ABC, Generic[Progress, Result]):
 
     def __init__(
         self,
-        job: Job,
+        job: Trainer,
         rules: Sequence[Rule],
         size: Callable[[], int],
         policy: RetryPolicy,

@@ -21,7 +21,7 @@ from orchestrator.pool.messages import Batch, BatchReply
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.trainer_actor import TrainerActor
-from trainer.instance import Job
+from trainer.protocol import Trainer
 
 CALLS = 4
 """How many calls a dispatcher works on at a time: two shares, and requests for rows."""
@@ -56,7 +56,7 @@ class Dispatcher(ActorPool[Share, Share]):
 
     def __init__(
         self,
-        job: Job,
+        job: Trainer,
         rules: Sequence[Rule],
         cores: int,
         policy: RetryPolicy,

@@ -8,14 +8,14 @@ from divergence.rules import Rule
 from orchestrator.pool.messages import ArmResult
 from orchestrator.pool.progress import ArmProgress
 from orchestrator.pool.trainer_actor import TrainerActor
-from trainer.instance import Job
+from trainer.protocol import Trainer
 
 
 class LocalPool:
     """Trains to the same bits as the pool on Ray. There are no deadlines and no retries."""
 
-    def __init__(self, job: Job, rules: Sequence[Rule]) -> None:
-        self._trainer = TrainerActor(job, rules)
+    def __init__(self, trainer: Trainer, rules: Sequence[Rule]) -> None:
+        self._trainer = TrainerActor(trainer, rules)
         self._arms: list[ArmProgress] = []
 
     def wait_until_ready(self) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergence.rules import Rule
-from trainer.kernel import Tables
 from trainer.lines import LineOptions
 from trainer.outcome import Outcome
 from trainer.pickling import travels_fast
@@ -124,7 +123,7 @@ class LineReply:
     outcomes: tuple[Outcome, ...]
     raised: dict[int, str]
     served: dict[int, float]
-    rows: dict[int, Tables]
+    rows: dict[int, Any]
     snapshots: dict[int, LineSnapshot]
 
 
@@ -143,7 +142,7 @@ class LinesResult:
     """Of what the cycle started with: the champion, or the mean of its members."""
     each_served: dict[int, float]
     judgement: "Judgement"
-    rows: dict[int, Tables]
+    rows: dict[int, Any]
     models: dict[int, LineSnapshot]
     snapshots: dict[int, LineSnapshot]
 
@@ -158,6 +157,6 @@ class ArmResult:
     arm: str
     outcomes: tuple[Outcome, ...]
     winner: int | None
-    tables: Tables | None
+    tables: Any
     served: float | None
     shared: Any = None

@@ -13,7 +13,6 @@ from orchestrator.pool.messages import (
 )
 from orchestrator.pool.retry import retry_or_fail, without_result
 from orchestrator.search.selection import select
-from trainer.kernel import Tables
 from trainer.outcome import Outcome, Status
 
 SMOOTHING = 0.3
@@ -186,7 +185,7 @@ class ArmProgress:
                     task, Status.LATE, "the cycle's deadline came first"
                 )
 
-    def result(self, tables: Tables | None, shared: Any = None) -> ArmResult:
+    def result(self, tables: Any, shared: Any = None) -> ArmResult:
         """The result, once every instance has an outcome."""
         outcomes = tuple(self._done[i] for i in sorted(self._done))
         return ArmResult(self.name, outcomes, self.winner, tables, self._served, shared)

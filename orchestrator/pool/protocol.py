@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from divergence.rules import Rule
-from trainer.instance import Job
+from trainer.protocol import Trainer
 
 
 class Pool(Protocol):
@@ -34,5 +34,5 @@ class Pool(Protocol):
         ...
 
 
-MakePool = Callable[[Job, Sequence[Rule]], Pool]
-"""Makes the pool of a run: for this job, with the kernels of these rules compiled."""
+MakePool = Callable[[Trainer, Sequence[Rule]], Pool]
+"""Makes the pool of a run: of this trainer, with the kernels of these rules compiled."""

@@ -29,8 +29,7 @@ from orchestrator.pool.ray_errors import first_line
 from orchestrator.pool.retry import RetryPolicy
 from orchestrator.pool.shares import dispatch_shares
 from orchestrator.pool.trainer_actor import TrainerActor
-from trainer.instance import Job
-from trainer.kernel import Tables
+from trainer.protocol import Trainer
 
 DIRECT = 64
 """The most trainers that one process dispatches to. A call costs it 0.1 to 0.2 ms."""
@@ -43,7 +42,7 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
 
     def __init__(
         self,
-        job: Job,
+        job: Trainer,
         rules: Sequence[Rule],
         size: Callable[[], int],
         policy: RetryPolicy,
@@ -109,7 +108,7 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
             arm.request = leader, holder.handle.export.remote(arm.cycle, arm.name, leader)
         return holder
 
-    def _winner_rows(self, arm: ArmProgress, timeout_s: float) -> Tables | None:
+    def _winner_rows(self, arm: ArmProgress, timeout_s: float) -> Any:
         """The winner's rows; None where there is no winner, or its rows are lost."""
         holder = self._request_rows(arm)
         if holder is None or arm.request is None:
@@ -125,12 +124,12 @@ class RayPool(ActorPool[ArmProgress, ArmResult]):
 
     def _rows_from(
         self, dispatcher: ActorHandle, arm: ArmProgress, answer: list[Any] | None, timeout_s: float
-    ) -> Tables | None:
+    ) -> Any:
         """The rows whose reference a dispatcher has given; None where their trainer is lost."""
         if answer is None:
             return None
         try:
-            rows: Tables | None = ray.get(answer[0], timeout=timeout_s)
+            rows: Any = ray.get(answer[0], timeout=timeout_s)
         except RayError as error:
             lose = dispatcher.handle.lose_holder.remote
             with suppress(RayError):  # it is lost, too: the next share will show it

@@ -9,17 +9,17 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 
 from divergence.rules import Rule
 from orchestrator.pool.messages import Batch, BatchReply, Task
-from trainer.chunk import Chunk
 from trainer.draft import Draft
-from trainer.instance import Buffers, Job, Trained, train, warm_up
-from trainer.kernel import Tables
+from trainer.instance import Buffers, Trained
+from trainer.offset import Offset
 from trainer.outcome import Outcome, Status
-from trainer.scoring import log_loss, predict, warm_up_predict
+from trainer.protocol import AnyChunk, Trainer
 
 
 class NotHeldError(Exception):
@@ -34,12 +34,12 @@ class _ArmWork:
     """
 
     cycle: int
-    chunk: Chunk
-    start: Tables
+    chunk: AnyChunk
+    start: Any
     buffers: Buffers
     room: Buffers
     best: Outcome | None = None
-    tables: Tables | None = None
+    tables: Any = None
 
 
 class TrainerActor:
@@ -48,17 +48,15 @@ class TrainerActor:
     in_place = False
     """Whether `train_one` trains in the rows that it is given, or in a copy."""
 
-    def __init__(self, job: Job, rules: Sequence[Rule]) -> None:
+    def __init__(self, trainer: Trainer, rules: Sequence[Rule]) -> None:
         """Compile or load the kernels of these rules, so that no cycle waits for them."""
         pa.set_cpu_count(1)
-        self.job = job
+        self.trainer = trainer
         self.arms: dict[str, _ArmWork] = {}
         self.turn, self.batches_done = threading.Condition(), 0
         self.swapping = threading.Lock()
         self.spare = Buffers()
-        for rule in rules:
-            warm_up(job, rule)
-        warm_up_predict(job.shape)
+        trainer.warm_up(rules, lines=self.in_place)
 
     def ready(self) -> int:
         """The process id, once everything is compiled."""
@@ -67,9 +65,9 @@ class TrainerActor:
     def train(
         self,
         batch: Batch,
-        chunk: Chunk | None = None,
-        start: Tables | Draft | None = None,
-        won: Tables | None = None,
+        chunk: AnyChunk | None = None,
+        start: Any = None,
+        won: Any = None,
     ) -> BatchReply:
         """Train a batch, once the batch before it is done.
 
@@ -100,10 +98,9 @@ class TrainerActor:
                 raised[task.instance] = f"{type(error).__name__}: {error}"
         return BatchReply(tuple(outcomes), raised, served)
 
-    def train_one(self, chunk: Chunk, start: Tables, task: Task, end: float) -> Trained:
+    def train_one(self, chunk: AnyChunk, start: Any, task: Task, end: float) -> Trained:
         """Train one instance in the spare buffers."""
-        trained = train(
-            self.job,
+        trained = self.trainer.train(
             chunk,
             start,
             task.setting,
@@ -115,7 +112,7 @@ class TrainerActor:
         )
         return replace(trained, outcome=replace(trained.outcome, tries=task.tries + 1))
 
-    def export(self, cycle: int, arm: str, instance: int) -> Tables | None:
+    def export(self, cycle: int, arm: str, instance: int) -> Any:
         """A copy of this instance's rows, also while others are trained; None where it is not the
         best one here."""
         work = self.arms.get(arm)
@@ -124,15 +121,15 @@ class TrainerActor:
         with self.swapping:
             if work.best is None or work.best.instance != instance or work.tables is None:
                 return None
-            return Buffers().copy_of(work.tables)
+            return self.trainer.copy_of(work.tables)
 
     def _work(
         self,
         cycle: int,
         arm: str,
-        chunk: Chunk | None = None,
-        start: Tables | Draft | None = None,
-        won: Tables | None = None,
+        chunk: AnyChunk | None = None,
+        start: Any = None,
+        won: Any = None,
     ) -> _ArmWork:
         """The arm's work of this cycle, made from chunk and rows if it is new."""
         work = self.arms.get(arm)
@@ -143,7 +140,8 @@ class TrainerActor:
         buffers, room = (Buffers(), Buffers()) if work is None else (work.buffers, work.room)
         if isinstance(start, Draft):
             assert won is not None
-            start = start.completed(won, self.job.shape, room)
+            assert isinstance(self.trainer, Offset), "drafts are of OFFSET's rows"
+            start = start.completed(won, self.trainer.job.shape, room)
         self.arms[arm] = _ArmWork(cycle, chunk, start, buffers, room)
         return self.arms[arm]
 
@@ -158,8 +156,7 @@ class TrainerActor:
         return outcome
 
     def _served_logloss(self, work: _ArmWork) -> float:
-        logits = predict(self.job.shape, work.chunk, work.start, self.spare)
-        return log_loss(logits, work.chunk.click)
+        return self.trainer.served_logloss(work.chunk, work.start, self.spare)
 
 
 def _rank(outcome: Outcome) -> tuple[float, int]:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from divergence.errors import InputError
 from orchestrator.config.schema import published_arm
+from orchestrator.config.trainer_checks import require_offset
 from orchestrator.journal.journal import cycles_of, read_record
 from orchestrator.journal.models import served_text
 from orchestrator.journal.record import CorruptError, CycleRecord
@@ -53,6 +54,7 @@ class RunOrigin:
     def __init__(self, store: Store, arm: str | None) -> None:
         """InputError if there is no such arm. None: the arm that is published by default."""
         config = run_config(store)
+        require_offset(config, "serving and exporting vectors")
         names = [a.name for a in config.arms]
         if arm is not None and arm not in names:
             raise InputError(f"--arm {arm}: must be one of {', '.join(names)}")

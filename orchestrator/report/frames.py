@@ -11,6 +11,8 @@ from orchestrator.report.load import Run
 from orchestrator.search.lineages import LineState
 from trainer.setting import PARAMETERS, Setting
 
+OTHERS = ("rule.", "setting.")
+"""How the columns of other parameters begin: with OFFSET, and with another trainer."""
 INTEGERS = ("seed", "cycle", "events", "clicks", "launched", "retained", "diverged", "failed",
             "late", "useful", "caution", "winner", "instance", "events_done", "tries",
             "diverged_event", "line", "parent", "born")  # fmt: skip
@@ -61,13 +63,15 @@ def lines_frame(runs: Iterable[Run]) -> pd.DataFrame:
 
 
 def other_columns(runs: Iterable[Run]) -> tuple[str, ...]:
-    """A column `rule.NAME` for each parameter of a rule that is searched and not in PARAMETERS."""
+    """A column for each parameter that is searched and not in PARAMETERS: `rule.NAME`, or
+    `setting.NAME` with another trainer than OFFSET."""
     settings = (o.setting for _, _, record in _records(runs) for o in record.outcomes[:1])
-    return tuple(sorted({f"rule.{name}" for setting in settings for name in setting.others or {}}))
+    return tuple(sorted({name for setting in settings for name in _others(setting)}))
 
 
 def _others(setting: Setting) -> dict[str, float]:
-    return {f"rule.{name}": value for name, value in (setting.others or {}).items()}
+    prefix = OTHERS[setting.eta0 is None]
+    return {f"{prefix}{name}": value for name, value in (setting.others or {}).items()}
 
 
 def _records(runs: Iterable[Run]) -> Iterator[tuple[Run, str, CycleRecord]]:

@@ -7,7 +7,9 @@ from trainer.geometry import Shape, shape_of
 
 
 def model_shape(config: RunConfig) -> Shape | None:
-    """The shape of the run's models, or None if the features are not known."""
+    """The shape of the run's models, or None if the features are not known, or it is not OFFSET."""
+    if config.trainer.kind != "offset":
+        return None
     try:
         spec = resolve_spec(config.source, feature_spec(config.features))
         return shape_of(spec, config.model.overlap, config.model.alone)

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.config.schema import ArmConfig, StartFrom
-from orchestrator.report.frames import cycles_frame, instances_frame, lines_frame
+from orchestrator.config.trainers import StateTrainerConfig
+from orchestrator.report.frames import OTHERS, cycles_frame, instances_frame, lines_frame
 from orchestrator.report.interval import Estimate, mean_interval
 from orchestrator.report.load import Run
 
 DUAL_ASCENT = ("entropic", "euclidean")
+STEPS = ("eta0", "alpha", "beta")
 DAY = 96
 """Cycles in a day: the paper's cycles are 15 minutes long."""
 TINY = 0.1
@@ -198,6 +200,18 @@ class Study:
         """The challenger against the baseline."""
         arm = self.challenger_of(run)
         return self.pair(run, arm, self.baseline_of(run)) if arm else None
+
+
+def step_names(run: Run) -> tuple[str, ...]:
+    """The parameters of a run's trainer that are searched; the first is the step size."""
+    trainer = run.config.trainer
+    return tuple(trainer.ranges) if isinstance(trainer, StateTrainerConfig) else STEPS
+
+
+def step_columns(run: Run) -> tuple[str, ...]:
+    """The columns of the same in the study's frames."""
+    names = step_names(run)
+    return names if names == STEPS else tuple(f"{OTHERS[1]}{name}" for name in names)
 
 
 def running_mean(series: pd.Series, window: int) -> pd.Series:

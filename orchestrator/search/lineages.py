@@ -12,10 +12,16 @@ from statistics import fmean, stdev
 
 import numpy as np
 
-from orchestrator.config.ranges import at_most, narrowed
+from orchestrator.config.ranges import narrowed
 from orchestrator.config.schema import LineagesSelect
 from orchestrator.config.space import Space
-from orchestrator.search.sampler import SHRINK, Draws, fitted_to, setting_at
+from orchestrator.search.sampler import (
+    SHRINK,
+    Draws,
+    fitted_to,
+    setting_at,
+    with_shorter_steps,
+)
 from trainer.outcome import Outcome, Status
 from trainer.setting import PARAMETERS, Setting
 
@@ -319,5 +325,4 @@ def _copy(
 
 
 def _with_smaller_steps(line: LineState, space: Space) -> LineState:
-    shrunk = float(f"{line.setting.eta0 * SHRINK:.6g}")
-    return replace(line, setting=replace(line.setting, eta0=at_most(space["eta0"], shrunk)))
+    return replace(line, setting=with_shorter_steps(line.setting, space, SHRINK))

@@ -142,10 +142,24 @@ def fitted_to(space: Space, setting: Setting) -> Setting:
 
 
 def _with_caution(setting: Setting, space: Space, caution: int) -> Setting:
-    if caution == 0:
+    return setting if caution == 0 else with_shorter_steps(setting, space, SHRINK**caution)
+
+
+def with_shorter_steps(setting: Setting, space: Space, factor: float) -> Setting:
+    """The setting with its step size times `factor`, but within the range of it."""
+    name = step_name(space)
+    size = setting.value(name)
+    if size is None:
         return setting
-    shrunk = float(f"{setting.eta0 * SHRINK**caution:.6g}")
-    return replace(setting, eta0=at_most(space["eta0"], shrunk))
+    shrunk = at_most(space[name], float(f"{size * factor:.6g}"))
+    if name in PARAMETERS:
+        return replace(setting, **{name: shrunk})  # type: ignore[arg-type]
+    return replace(setting, others={**(setting.others or {}), name: shrunk})
+
+
+def step_name(space: Space) -> str:
+    """The parameter that is the step size: eta0, or the first one of another trainer."""
+    return "eta0" if "eta0" in space else next(iter(space))
 
 
 def setting_at(space: Space, quantiles: NDArray[np.float64]) -> Setting:

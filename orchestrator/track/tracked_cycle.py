@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator.config.schema import RunConfig
 from orchestrator.journal.record import CycleRecord
 from orchestrator.journal.run_folder import leaves
-from orchestrator.report.frames import cycle_values
+from orchestrator.report.frames import OTHERS, cycle_values
 from orchestrator.watch.health import committed_at
 from trainer.setting import PARAMETERS
 
@@ -37,7 +37,7 @@ def tracked(record: CycleRecord) -> TrackedCycle:
     if served is not None and constant > 0:
         columns["gain"] = 100.0 * (1.0 - served / constant)  # as the glossary defines it
     tags = {f"{group}/{name}": name for group, names in GROUPS.items() for name in names}
-    tags |= {f"champion/{name}": name for name in columns if name.startswith("rule.")}
+    tags |= {f"champion/{name}": name for name in columns if name.startswith(OTHERS)}
     values = {tag: columns.get(name) for tag, name in tags.items()}
     known = {tag: float(value) for tag, value in values.items() if value is not None}
     return TrackedCycle(record.arm, record.cycle, committed_at(record).timestamp(), known)

@@ -50,6 +50,7 @@ from trainer.chunk import Chunk, compile_chunk  # noqa: E402
 from trainer.instance import Buffers, Job, train  # noqa: E402
 from trainer.model import Changes, Model  # noqa: E402
 from trainer.outcome import Status  # noqa: E402
+from trainer.protocol import Trainer  # noqa: E402
 from trainer.setting import Setting  # noqa: E402
 
 CONFIG = """
@@ -318,7 +319,7 @@ def cpu_seconds(config: RunConfig, kind: type[LocalPool] | type[LocalLinePool]) 
     """The same without Ray, in CPU seconds of the thread that trains: load does not show."""
     starts: list[float] = []
 
-    def timed(job: Job, rules: Sequence[Rule]) -> Pool:
+    def timed(job: Trainer, rules: Sequence[Rule]) -> Pool:
         pool: Any = kind(job, rules)
         start = pool.start
 

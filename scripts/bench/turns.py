@@ -11,7 +11,7 @@ from divergence.rules import Rule
 from orchestrator.pool.messages import Batch, BatchReply
 from orchestrator.pool.ray_pool import RayPool
 from orchestrator.pool.trainer_actor import TrainerActor, _ArmWork
-from trainer.instance import Job
+from trainer.protocol import Trainer
 
 ANSWER_S = 60.0
 
@@ -45,7 +45,7 @@ class TimedPool(RayPool):
     noted: ClassVar[list[list[BatchSpan]]] = []
     """Of the last pool, by actor."""
 
-    def __init__(self, job: Job, rules: Sequence[Rule], **options: Any) -> None:
+    def __init__(self, job: Trainer, rules: Sequence[Rule], **options: Any) -> None:
         """Actors that note when they train."""
         super().__init__(job, rules, **options, trainer=TimedActor)
 

@@ -1,6 +1,6 @@
 """What each part of the rule `holdfast` is worth: all eight combinations of its three parts.
 
-    .venv/bin/python scripts/results/ablation.py                  # seeds 1-3
+    .venv/bin/python scripts/results/ablation.py                  # seeds 1-5
     .venv/bin/python scripts/results/ablation.py --seeds 101      # a development seed
 
 Dual ascent alone is `entropic` but for AdaGrad's sums, which leave out the penalty; nothing at all

@@ -1,7 +1,7 @@
 """The command of a table that compares rules: run its trials, write the table, make the page."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from scripts.results.reproduce import Seeds
 from scripts.results.trials import SELECTIONS, RuleTrial, read_result, row_of, run_trials
 
 TABLES = Path(__file__).with_name("tables")
-REPORT = (1, 2, 3)
+REPORT = (1, 2, 3, 4, 5)
 QUICK = Size(cycles=32, events=3_000)
 COLUMNS = ("served_logloss", "gain", "retained", "useful", "compute_lost")
+KEYS = ["stream", "seed", "select", "rule"]
 Rules = Mapping[str, Mapping[str, Any]]
 """By the names that the table shows."""
 
@@ -49,6 +50,8 @@ def table_command(
                   help="Folder of `holdfast data fetch movielens-100k`.")  # fmt: skip
     @click.option("--processes", default=os.cpu_count() or 1, show_default=True,
                   type=click.IntRange(min=1), help="Streams at the same time.")  # fmt: skip
+    @click.option("--only", "only", multiple=True, type=click.Choice(list(rules)), metavar="RULE",
+                  help="Measure this rule; the table's other rows stay. Repeatable.")  # fmt: skip
     @click.option("--quick", is_flag=True, help="Short streams, to see that it works: only prints.")
     @click.option("--page", is_flag=True, help="Run nothing: write the page from the table.")
     def main(
@@ -56,18 +59,22 @@ def table_command(
         seeds: tuple[int, ...],
         data: Path,
         processes: int,
+        only: tuple[str, ...],
         quick: bool,
         page: bool,
     ) -> None:
         """Measure every rule under both selections, and write the table; resumable."""
         table = TABLES / f"{name}.csv"
         if not page:
-            trials = planned(rules, stream_names(data), seeds, QUICK if quick else Size())
+            wanted = {one: rules[one] for one in only or rules}
+            trials = planned(wanted, stream_names(data), seeds, QUICK if quick else Size())
             run_trials(trials, out, processes, data)
             rows = pd.DataFrame([row_of(trial, read_result(trial, out)) for trial in trials])
             if quick:
                 click.echo("\n".join(page_text(rows)))
                 return
+            if only:
+                rows = with_kept_rows(rows, pd.read_csv(table), tuple(rules))
             rows.to_csv(table, index=False, float_format="%.6g")
         text = "\n".join(page_text(pd.read_csv(table)))
         click.echo(text)
@@ -76,9 +83,28 @@ def table_command(
     return main
 
 
+def with_kept_rows(
+    measured: pd.DataFrame, table: pd.DataFrame, rules: tuple[str, ...]
+) -> pd.DataFrame:
+    """The measured rows, and those of the table that they do not replace, in the usual order."""
+    replaced = table.set_index(KEYS).index.isin(measured.set_index(KEYS).index)
+    rows = pd.concat([table[~replaced], measured], ignore_index=True)
+    usual: dict[str, Iterable[Any]] = {
+        "stream": dict.fromkeys([*table["stream"], *measured["stream"]]),
+        "seed": sorted(set(rows["seed"])),
+        "select": SELECTIONS,
+        "rule": rules,
+    }
+    places = pd.DataFrame(
+        {key: rows[key].map({v: i for i, v in enumerate(usual[key])}) for key in KEYS}
+    )
+    return rows.loc[places.sort_values(KEYS).index].reset_index(drop=True)
+
+
 def seeds_note(rows: pd.DataFrame) -> Iterator[str]:
     """A warning where the rows are not of the report's seeds."""
     seeds = sorted(set(rows["seed"]))
-    if tuple(seeds) != REPORT:
+    if len(seeds) < 3 or not set(seeds) <= set(REPORT):
         shown = ", ".join(map(str, seeds))
-        yield f"*With seed {shown} only, not with 1 to 3: a first look, not a result yet.*\n"
+        few = f"*With seed {shown} only, not with three or more of 1 to 5"
+        yield f"{few}: a first look, not a result yet.*\n"

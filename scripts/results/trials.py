@@ -28,7 +28,6 @@ from orchestrator.pool.protocol import Pool
 from orchestrator.search.sampler import cycle_rng, draw_quantiles
 from orchestrator.watch.console import duration
 from scripts.bench.regrets.streams import Size, Stream, open_stream
-from trainer.instance import Job
 from trainer.model import Model
 from trainer.outcome import Status
 
@@ -96,8 +95,7 @@ def train_in_memory(config: RunConfig, stream: Stream) -> Iterator[ArmResult]:
     lines = isinstance(config.search.select, LineagesSelect)
     model = Model(model_config(config, stream.spec))
     state = LinesArm(config, arm, model, _no_file) if lines else ArmState(config, arm, model)
-    job = Job(stream.spec, model.shape, config.model.tau)
-    made: Pool = (LocalLinePool if lines else LocalPool)(job, [state.sample_rule])
+    made: Pool = (LocalLinePool if lines else LocalPool)(state.trainer, [state.sample_rule])
     with closing(made) as pool:
         for prepared in stream.chunks:
             draws = draw_quantiles(config, prepared.cycle, cycle_rng(config.seed, prepared.cycle))

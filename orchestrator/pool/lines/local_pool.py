@@ -8,14 +8,14 @@ from divergence.rules import Rule
 from orchestrator.pool.lines.progress import LinesProgress
 from orchestrator.pool.lines.trainer_actor import LineTrainer
 from orchestrator.pool.messages import LinesResult
-from trainer.instance import Job
+from trainer.protocol import Trainer
 
 
 class LocalLinePool:
     """Trains to the same bits as the pool on Ray. There are no deadlines and no retries."""
 
-    def __init__(self, job: Job, rules: Sequence[Rule]) -> None:
-        self._trainer = LineTrainer(job, rules)
+    def __init__(self, trainer: Trainer, rules: Sequence[Rule]) -> None:
+        self._trainer = LineTrainer(trainer, rules)
         self._arms: list[LinesProgress] = []
 
     def wait_until_ready(self) -> None:

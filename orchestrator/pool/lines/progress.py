@@ -15,7 +15,6 @@ from orchestrator.pool.messages import (
 )
 from orchestrator.pool.progress import ArmProgress, Pace
 from orchestrator.search.lineages import Judgement, Lineages
-from trainer.kernel import Tables
 from trainer.lines import LineOptions
 from trainer.outcome import Outcome, Status
 
@@ -60,7 +59,7 @@ class LinesProgress(ArmProgress):
         )
         self.plan = plan
         self.served: dict[int, float] = {}
-        self._rows: dict[int, Tables] = {}
+        self._rows: dict[int, Any] = {}
         self._snapshots: dict[int, LineSnapshot] = {}
         self._judgement: Judgement | None = None
 

@@ -23,7 +23,7 @@ from orchestrator.pool.lines.progress import LinesProgress
 from orchestrator.pool.lines.trainer_actor import LineTrainer
 from orchestrator.pool.messages import LineBatch, LineReply, LineSnapshot, LinesResult
 from orchestrator.pool.retry import RetryPolicy, hang_limit_s
-from trainer.instance import Job
+from trainer.protocol import Trainer
 
 Key = tuple[str, int]
 """An arm's name and the number of a line."""
@@ -34,7 +34,7 @@ class RayLinePool(ActorPool[LinesProgress, LinesResult]):
 
     def __init__(
         self,
-        job: Job,
+        job: Trainer,
         rules: Sequence[Rule],
         size: Callable[[], int],
         policy: RetryPolicy,

@@ -1,17 +1,16 @@
 """Make the models of lines again: from their bases, chunk by chunk, to the same bits."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.pool.messages import Rebuild
-from trainer.chunk import Chunk
-from trainer.instance import Buffers, Job, train
-from trainer.kernel import Tables
-from trainer.lines import LineOptions, Lines
-from trainer.modelfile import load_model
+from trainer.instance import Buffers
+from trainer.lines import LineOptions
 from trainer.outcome import Status
+from trainer.protocol import AnyChunk, AnyLines, Trainer
 
 Base = NDArray[np.uint8] | bytes | None
 """A snapshot; None: an empty model."""
@@ -25,14 +24,14 @@ class RebuildError(Exception):
 
 
 def rebuild(
-    job: Job,
+    trainer: Trainer,
     options: LineOptions,
     wanted: Sequence[tuple[Rebuild, Base]],
-    chunk_of: Callable[[int], Chunk],
+    chunk_of: Callable[[int], AnyChunk],
     buffers: Buffers,
-) -> Lines:
+) -> AnyLines:
     """The lines as they are after the last of their steps. Each joins at the cycle of its base."""
-    lines = Lines(options)
+    lines: AnyLines = trainer.lines(options)
     waiting = sorted(wanted, key=lambda pair: pair[0].since, reverse=True)
     cycles = sorted({step.cycle for one, _ in wanted for step in one.steps})
     steps = {(one.line, step.cycle): step for one, _ in wanted for step in one.steps}
@@ -47,19 +46,19 @@ def rebuild(
             elif twin is not None:  # to read a file takes much longer than to copy rows
                 lines.copy(one.line, twin)
             else:
-                lines.load(one.line, load_model(base, f"line {one.line}", options.model))
+                lines.load(one.line, trainer.load(base, f"line {one.line}"))
             joined.append((base, one.line))
 
     for cycle in cycles:
         join_before(cycle)
         chunk = chunk_of(cycle)
 
-        def again(line: int, tables: Tables, cycle: int = cycle, chunk: Chunk = chunk) -> bool:
+        def again(line: int, tables: Any, cycle: int = cycle, chunk: AnyChunk = chunk) -> bool:
             step = steps[line, cycle]
             if step.setting is None or step.rule is None:
                 return False
-            trained = train(
-                job, chunk, tables, step.setting, step.rule, buffers=buffers, in_place=True
+            trained = trainer.train(
+                chunk, tables, step.setting, step.rule, buffers=buffers, in_place=True
             )
             if trained.outcome.status is not Status.RETAINED:
                 raise RebuildError(

@@ -12,14 +12,8 @@ from divergence.rules import Rule
 from orchestrator.pool.lines.rebuild import rebuild
 from orchestrator.pool.messages import LineBatch, LineReply, LineSnapshot
 from orchestrator.pool.trainer_actor import NotHeldError, TrainerActor
-from trainer.chunk import Chunk
-from trainer.instance import Buffers, Job
-from trainer.kernel import Tables
-from trainer.lines import Lines
-from trainer.modelfile import load_model, save_model
 from trainer.outcome import Outcome, Status
-from trainer.rows import warm_up_rows
-from trainer.score_lines import warm_up_scores
+from trainer.protocol import AnyChunk, AnyLines, Trainer
 
 
 class LineTrainer(TrainerActor):
@@ -27,14 +21,12 @@ class LineTrainer(TrainerActor):
 
     in_place = True
 
-    def __init__(self, job: Job, rules: Sequence[Rule]) -> None:
+    def __init__(self, trainer: Trainer, rules: Sequence[Rule]) -> None:
         """No lines; the kernels of these rules are compiled."""
-        super().__init__(job, rules)
-        warm_up_rows()
-        warm_up_scores(job.shape)
-        self.lines: dict[str, Lines] = {}
+        super().__init__(trainer, rules)
+        self.lines: dict[str, AnyLines] = {}
 
-    def train_lines(self, batch: LineBatch, chunk: Chunk, *data: Any) -> LineReply:
+    def train_lines(self, batch: LineBatch, chunk: AnyChunk, *data: Any) -> LineReply:
         """Score each line on the chunk, then train it.
 
         `data` has the models that arrive, the bases of those that are rebuilt, and the chunks of
@@ -54,21 +46,23 @@ class LineTrainer(TrainerActor):
         self._arrange(batch, held, data)
         return self._train_lines(batch, held, chunk, end)
 
-    def export_rows(self, arm: str, line: int) -> Tables:
+    def export_rows(self, arm: str, line: int) -> Any:
         """A line's rows, for a process that has other lines of the arm."""
         return self._line(arm, line).rows_of(line)
 
     def export_model(self, arm: str, line: int) -> LineSnapshot:
         """A line's complete model."""
-        return _snapshot(self._line(arm, line), line)
+        return self._snapshot(self._line(arm, line), line)
 
-    def _train_lines(self, batch: LineBatch, lines: Lines, chunk: Chunk, end: float) -> LineReply:
+    def _train_lines(
+        self, batch: LineBatch, lines: AnyLines, chunk: AnyChunk, end: float
+    ) -> LineReply:
         tasks = {task.instance: task for task in batch.tasks}
         outcomes: list[Outcome] = []
         raised: dict[int, str] = {}
-        rows: dict[int, Tables] = {}
+        rows: dict[int, Any] = {}
 
-        def work(line: int, tables: Tables) -> bool:
+        def work(line: int, tables: Any) -> bool:
             if time.monotonic() >= end:
                 return False
             try:
@@ -79,30 +73,29 @@ class LineTrainer(TrainerActor):
             outcomes.append(outcome)
             retained = outcome.status is Status.RETAINED
             if retained and line in batch.served:
-                rows[line] = Buffers().copy_of(tables)
+                rows[line] = self.trainer.copy_of(tables)
             return retained
 
         served = lines.see(chunk, batch.cycle, work, self.spare, score=batch.serve)
         retained = {o.instance for o in outcomes if o.status is Status.RETAINED}
-        snapshots = {line: _snapshot(lines, line) for line in batch.due & retained}
+        snapshots = {line: self._snapshot(lines, line) for line in batch.due & retained}
         return LineReply(tuple(outcomes), raised, served, rows, snapshots)
 
-    def _rebuilt(self, batch: LineBatch, data: tuple[Any, ...]) -> Lines:
+    def _rebuilt(self, batch: LineBatch, data: tuple[Any, ...]) -> AnyLines:
         assert batch.options is not None
         bases, chunks = data[: len(batch.rebuilds)], data[len(batch.rebuilds) :]
         cycles = sorted({step.cycle for one in batch.rebuilds for step in one.steps})
         at = dict(zip(cycles, chunks, strict=True))
         wanted = list(zip(batch.rebuilds, bases, strict=True))
-        return rebuild(self.job, batch.options, wanted, at.__getitem__, self.spare)
+        return rebuild(self.trainer, batch.options, wanted, at.__getitem__, self.spare)
 
-    def _arrange(self, batch: LineBatch, lines: Lines, data: tuple[Any, ...]) -> None:
+    def _arrange(self, batch: LineBatch, lines: AnyLines, data: tuple[Any, ...]) -> None:
         """Have exactly the lines of the batch."""
         for line, parent in batch.copies:
             lines.copy(line, parent)
         for line, given in zip(batch.arriving, data, strict=False):
             if isinstance(given, LineSnapshot):
-                assert batch.options is not None
-                lines.load(line, load_model(given.data, f"line {line}", batch.options.model))
+                lines.load(line, self.trainer.load(given.data, f"line {line}"))
             else:
                 lines.put(line, given)
         wanted = [task.instance for task in batch.tasks]
@@ -111,16 +104,15 @@ class LineTrainer(TrainerActor):
         if missing:
             raise NotHeldError(f"cycle {batch.cycle}, arm {batch.arm}: no line {missing[0]} here")
 
-    def _held(self, arm: str) -> Lines | None:
+    def _held(self, arm: str) -> AnyLines | None:
         held = self.lines.get(arm)
         return held if held else None
 
-    def _line(self, arm: str, line: int) -> Lines:
+    def _line(self, arm: str, line: int) -> AnyLines:
         held = self._held(arm)
         if held is None or line not in held:
             raise NotHeldError(f"arm {arm}: no line {line} here")
         return held
 
-
-def _snapshot(lines: Lines, line: int) -> LineSnapshot:
-    return LineSnapshot.of(save_model(lines.as_model(line), rows=True))
+    def _snapshot(self, lines: AnyLines, line: int) -> LineSnapshot:
+        return LineSnapshot.of(self.trainer.save(lines.as_model(line), rows=True))

@@ -95,6 +95,9 @@ def _finding(search: Search) -> Finding:
 def _distance_finding(study: Study, run: Run) -> Finding:
     """How close the champions come to the bound."""
     length, arm = vector_length(run.config), study.baseline_of(run)
+    if run.config.trainer.kind != "offset":
+        text = f"The trainer is {run.config.trainer.kind}: ρ₀ is for OFFSET's vectors."
+        return Finding(text, None, run.name)
     size = study.of(run, arm)["max_msqr"].median()
     if length is None or size != size:
         return Finding("The length or the norms of the vectors are not known.", None, run.name)

@@ -20,14 +20,14 @@ from orchestrator.charts.chart import (
 from orchestrator.journal.record import CycleRecord, LinesRecord, members_of
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
-from orchestrator.report.study import Study
+from orchestrator.report.study import STEPS, Study, step_names
 from orchestrator.report.verdict import Finding
+from trainer.setting import Setting
 
 MAX_COLUMNS = 240
 """The most cycles that the family tree shows one by one; beyond that it shows every n-th."""
 SHADED = 0.9
 """The share of cells whose shades differ; the worst are all as dark as can be."""
-STEPS = ("eta0", "alpha", "beta")
 
 
 def lines(study: Study) -> Section | None:
@@ -64,7 +64,11 @@ def lines(study: Study) -> Section | None:
                 "line-settings",
                 "The settings of all lines over time",
                 "Bold: the median of the lines. Thin: the quartiles. Dots: the champion.",
-                tuple(_settings(study, *entry, name) for entry in arms for name in STEPS),
+                tuple(
+                    _settings(study, *entry, name)
+                    for entry in arms
+                    for name in step_names(entry[0])
+                ),
                 wide=False,
             ),
         ),
@@ -171,9 +175,14 @@ def _cell_text(record: CycleRecord, line: int, behind: float) -> str:
     role = role or ("in the served mean, " if line in members_of(record) else "")
     return (
         f"line {line}, {role}cycle {record.cycle}: served {state.served[line]:.5f}, "
-        f"{behind:.5f} behind the best; eta0 {setting.eta0:.3g}, alpha {setting.alpha:.3g}, "
-        f"beta {setting.beta:.3g}"
+        f"{behind:.5f} behind the best; {_steps_text(setting)}"
     )
+
+
+def _steps_text(setting: Setting) -> str:
+    """The step sizes, or all parameters of another trainer."""
+    names = STEPS if setting.eta0 is not None else tuple(setting.others or {})
+    return ", ".join(f"{name} {setting.value(name) or 0.0:.3g}" for name in names)
 
 
 def _shades(behind: Sequence[float]) -> Numbers:
@@ -218,7 +227,7 @@ def _regret(study: Study, run: Run, arm: str, records: Sequence[CycleRecord]) ->
 
 def _settings(study: Study, run: Run, arm: str, records: Sequence[CycleRecord], name: str) -> Panel:
     cycles = numbers([r.cycle for r in records])
-    values = np.array([[getattr(o.setting, name) for o in r.outcomes] for r in records], float)
+    values = np.array([[o.setting.value(name) for o in r.outcomes] for r in records], float)
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=1)
     tone, log = study.arms.index(arm), name != "beta"
     led = [(c, row[k]) for c, row, r in zip(cycles, values, records, strict=True)

@@ -15,7 +15,8 @@ NAMED = (BASELINE, "entropic")
 def regime(study: Study, known: RegimeMap | None = None) -> Section:
     """The map with these runs on it: the committed one, unless another is given."""
     known = known or committed_map()
-    found = [(run, place_of(study, run, known)) for run in study.shown]
+    runs = [run for run in study.shown if run.config.trainer.kind == "offset"]
+    found = [(run, place_of(study, run, known)) for run in runs]
     placed = [(run.name, place) for run, place in found if place is not None]
     return Section(
         key="regime",

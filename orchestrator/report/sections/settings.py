@@ -4,11 +4,19 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.charts.chart import Axis, Cells, Chart, Dots, Line, Panel, numbers, span_of
+from orchestrator.report.frames import OTHERS
 from orchestrator.report.interval import MIN_CYCLES
 from orchestrator.report.load import Run
 from orchestrator.report.section import Section
 from orchestrator.report.sections.curves import curve, cycle_panel, robust_axis, smoothing_text
-from orchestrator.report.study import Study, running_median, window_for
+from orchestrator.report.study import (
+    STEPS,
+    Study,
+    running_median,
+    step_columns,
+    step_names,
+    window_for,
+)
 from orchestrator.report.verdict import Finding, Verdict, holds
 from trainer.setting import PARAMETERS
 
@@ -27,24 +35,25 @@ def settings(study: Study) -> Section:
         "periods.",
         findings=tuple(_finding(study, run) for run in study.shown),
         charts=(_champions(study), _maps(study)),
-        note=f"We read this as: the champion's eta0 varies by more than {STEADY:g} times between "
-        "its 10th and 90th percentile. A new winner does not prove that the best setting moved: "
-        "among settings that are about equally good, chance picks one.",
+        note=f"We read this as: the champion's step size varies by more than {STEADY:g} times "
+        "between its 10th and 90th percentile. A new winner does not prove that the best setting "
+        "moved: among settings that are about equally good, chance picks one.",
     )
 
 
 def _finding(study: Study, run: Run) -> Finding:
     arm = study.baseline_of(run)
-    eta0 = study.of(run, arm)["eta0"].dropna()
-    if len(eta0) < MIN_CYCLES:
-        few = f"{arm} has champions of {len(eta0)} cycles; a verdict takes {MIN_CYCLES}."
+    column = step_columns(run)[0]
+    steps = study.of(run, arm).get(column, pd.Series(dtype=float)).dropna()
+    if len(steps) < MIN_CYCLES:
+        few = f"{arm} has champions of {len(steps)} cycles; a verdict takes {MIN_CYCLES}."
         return Finding(few, Verdict.OPEN, run.name)
-    low, high = eta0.quantile((0.1, 0.9))
-    jumps = np.abs(np.diff(np.log(eta0))) > np.log(STEADY)
+    low, high = steps.quantile((0.1, 0.9))
+    jumps = np.abs(np.diff(np.log(steps))) > np.log(STEADY)
     text = (
-        f"The eta0 of {arm}'s champion lies between {low:.3g} and {high:.3g} in 80% of the cycles, "
-        f"a factor of {high / low:.1f}, and moves by more than {STEADY:g} times in "
-        f"{jumps.mean():.0%} of the steps from one cycle to the next."
+        f"The {step_names(run)[0]} of {arm}'s champion lies between {low:.3g} and {high:.3g} in "
+        f"80% of the cycles, a factor of {high / low:.1f}, and moves by more than {STEADY:g} times "
+        f"in {jumps.mean():.0%} of the steps from one cycle to the next."
     )
     return Finding(text, holds(bool(high / low > STEADY)), run.name)
 
@@ -53,7 +62,7 @@ def _champions(study: Study) -> Chart:
     panels = [
         panel
         for run in study.shown
-        for name in (*PARAMETERS, *(c for c in study.cycles.columns if c.startswith("rule.")))
+        for name in (*PARAMETERS, *(c for c in study.cycles.columns if c.startswith(OTHERS)))
         if (panel := _setting_panel(study, run, name))
     ]
     return Chart(
@@ -85,7 +94,12 @@ def _maps(study: Study) -> Chart:
         "where-it-diverges",
         "Where in the search space instances diverge",
         "Darker cells lost a larger share of the instances tried there. Dots are champions.",
-        tuple(_map(study, run, arm) for run in study.shown for arm in run.records),
+        tuple(
+            _map(study, run, arm)
+            for run in study.shown
+            if len(step_columns(run)) > 1 and {*step_columns(run)} <= {*study.instances.columns}
+            for arm in run.records
+        ),
         wide=False,
     )
 
@@ -94,28 +108,46 @@ def _map(study: Study, run: Run, arm: str) -> Panel:
     rows = study.instances_of(run, arm)
     mine = rows[rows["status"].isin(["retained", "diverged"])]
     everyone = [study.instances_of(run, other) for other in run.records]
-    x_low, x_high = span_of([one["eta0"] for one in everyone], log=True)
-    y_low, y_high = span_of([one["beta"] for one in everyone])
+    x, y = _axes(run)
+    x_span = span_of([one[x] for one in everyone], log=True)
+    y_span = span_of([one[y] for one in everyone], log=y != "beta")
     won = mine[mine["won"]]
     won = won.iloc[:: max(1, len(won) // MAX_DOTS)]
     texts = tuple(f"champion of cycle {cycle}" for cycle in won["cycle"])
-    dots = Dots(
-        "champions", study.arms.index(arm), numbers(won["eta0"]), numbers(won["beta"]), texts
-    )
+    dots = Dots("champions", study.arms.index(arm), numbers(won[x]), numbers(won[y]), texts)
     return Panel(
         study.panel_title(run, arm),
-        Axis("eta0", x_low, x_high, log=True),
-        Axis("beta", y_low, y_high),
-        (cells_of(mine, (x_low, x_high), (y_low, y_high)), dots),
+        Axis(x, *x_span, log=True),
+        Axis(y, *y_span, log=y != "beta"),
+        (cells_of(mine, x_span, y_span, (x, y)), dots),
     )
 
 
-def cells_of(rows: pd.DataFrame, x_span: tuple[float, float], y_span: tuple[float, float]) -> Cells:
-    """The share that diverged in each cell of a grid over eta0 (log) and beta; no empty cells."""
+def _text(column: str, value: float) -> str:
+    return f"{value:.2f}" if column == "beta" else f"{value:.3g}"
+
+
+def _axes(run: Run) -> tuple[str, str]:
+    """The columns of a map: the step size, and beta or the second parameter of a trainer."""
+    names = step_columns(run)
+    return names[0], names[2] if names == STEPS else names[1]
+
+
+def cells_of(
+    rows: pd.DataFrame,
+    x_span: tuple[float, float],
+    y_span: tuple[float, float],
+    names: tuple[str, str] = ("eta0", "beta"),
+) -> Cells:
+    """The share that diverged in each cell of a grid over two columns; no empty cells.
+
+    Both are on a log scale, but for beta.
+    """
+    x, y = names
     xs = np.geomspace(*x_span, BINS + 1)
-    ys = np.linspace(*y_span, BINS + 1)
-    i = np.clip(np.searchsorted(xs, numbers(rows["eta0"]), "right") - 1, 0, BINS - 1)
-    j = np.clip(np.searchsorted(ys, numbers(rows["beta"]), "right") - 1, 0, BINS - 1)
+    ys = (np.linspace if y == "beta" else np.geomspace)(*y_span, BINS + 1)
+    i = np.clip(np.searchsorted(xs, numbers(rows[x]), "right") - 1, 0, BINS - 1)
+    j = np.clip(np.searchsorted(ys, numbers(rows[y]), "right") - 1, 0, BINS - 1)
     tried = np.bincount(i * BINS + j, minlength=BINS * BINS)
     lost = np.bincount((i * BINS + j)[(rows["status"] == "diverged").to_numpy()],
                        minlength=BINS * BINS)  # fmt: skip
@@ -123,7 +155,7 @@ def cells_of(rows: pd.DataFrame, x_span: tuple[float, float], y_span: tuple[floa
     a, b = at // BINS, at % BINS
     bounds = np.column_stack([xs[a], xs[a + 1], ys[b], ys[b + 1]]).reshape(-1, 4)
     texts = tuple(
-        f"eta0 {xs[p]:.3g} to {xs[p + 1]:.3g}, beta {ys[q]:.2f} to {ys[q + 1]:.2f}: "
+        f"{x} {xs[p]:.3g} to {xs[p + 1]:.3g}, {y} {_text(y, ys[q])} to {_text(y, ys[q + 1])}: "
         f"{lost[n]:,} of {tried[n]:,} diverged"
         for n, p, q in zip(at, a, b, strict=True)
     )

@@ -33,34 +33,46 @@ def _no_secrets(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+Reference = Annotated[str, AfterValidator(_is_reference)]
+"""module:Class of the user's own."""
+Options = Annotated[dict[Name, str | int | float | bool | None], AfterValidator(_no_secrets)]
+"""The arguments of such a class."""
+
+
+def checked_code(reference: str, recorded: str | None) -> str | None:
+    """The hash of the code as it is now; as recorded where it may not be loaded.
+
+    A mistake where the code cannot be loaded, or is not what was recorded.
+    """
+    if not own_code.is_allowed(reference):
+        return recorded
+    try:
+        own_code.load(reference)
+    except InputError as error:
+        raise mistake(f"object: {error}") from None
+    now = own_code.code_hash(reference)
+    if recorded not in (None, now):
+        raise mistake(
+            f"code: the code of {reference} has changed since then: it must hash to "
+            f"{str(recorded)[:12]}..., but is {now[:12]}...: restore it, or start another run"
+        )
+    return now
+
+
 class PythonConfig(Reading, SourceConfig):
     """A class of the user's own: `events(cycle)` gives the rows of a cycle, None after the last."""
 
     kind: Literal["python"] = "python"
-    object: Annotated[str, AfterValidator(_is_reference)]
+    object: Reference
     """module:Class, in a folder that is given with --code."""
-    options: Annotated[dict[Name, str | int | float | bool | None], AfterValidator(_no_secrets)] = (
-        Field(default_factory=dict)
-    )
+    options: Options = Field(default_factory=dict)
     """The arguments of the class. They are written to the run folder: no secrets."""
     code: str | None = None
     """A hash of the code, set when a run begins, so that a change is noticed."""
 
     @model_validator(mode="after")
     def _same_code(self) -> Self:
-        if not own_code.is_allowed(self.object):
-            return self
-        try:
-            own_code.load(self.object)
-        except InputError as error:
-            raise mistake(f"object: {error}") from None
-        now = own_code.code_hash(self.object)
-        if self.code not in (None, now):
-            raise mistake(
-                f"code: the code of {self.object} has changed since then: it must hash to "
-                f"{str(self.code)[:12]}..., but is {now[:12]}...: restore it, or start another run"
-            )
-        self.__dict__["code"] = now  # frozen for others
+        self.__dict__["code"] = checked_code(self.object, self.code)  # frozen for others
         return self
 
     def require_code(self) -> None:

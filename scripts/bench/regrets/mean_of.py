@@ -11,9 +11,9 @@ from orchestrator.pool.lines.local_pool import LocalLinePool
 from orchestrator.pool.messages import LinesResult
 from orchestrator.search.lineages import together
 from trainer.chunk import Chunk
-from trainer.instance import Buffers, Job
-from trainer.lines import Lines
+from trainer.instance import Buffers
 from trainer.mean_model import mean_model
+from trainer.protocol import AnyLines, Trainer
 from trainer.scoring import distinct_ads, served_logloss
 
 
@@ -25,8 +25,8 @@ def mean_name(count: int) -> str:
 class MeanPool(LocalLinePool):
     """A pool of one arm's lines that also scores means of the best ones on each chunk."""
 
-    def __init__(self, job: Job, rules: Sequence[Rule], counts: Sequence[int]) -> None:
-        super().__init__(job, rules)
+    def __init__(self, trainer: Trainer, rules: Sequence[Rule], counts: Sequence[int]) -> None:
+        super().__init__(trainer, rules)
         self._members: dict[int, tuple[int, ...]] = dict.fromkeys(counts, ())
         self.served: dict[str, float | None] = {}
         """What each mean served on the last chunk."""
@@ -49,7 +49,7 @@ class MeanPool(LocalLinePool):
             yield result
 
 
-def mean_logloss(lines: Lines, members: Sequence[int], chunk: Chunk) -> float:
+def mean_logloss(lines: AnyLines, members: Sequence[int], chunk: Chunk) -> float:
     """The log-loss of the mean of these lines on a chunk that they have not seen."""
     model, buffers = mean_model([lines.as_model(line) for line in members]), Buffers()
     tables = buffers.copy_of(model.gather(chunk, model.cycle).tables)

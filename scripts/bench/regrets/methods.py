@@ -26,7 +26,6 @@ from orchestrator.pool.protocol import Pool
 from orchestrator.search.sampler import cycle_rng, draw_quantiles
 from scripts.bench.regrets.mean_of import MeanPool, mean_name
 from scripts.bench.regrets.streams import Stream
-from trainer.instance import Job
 from trainer.model import Model
 
 INSTANCES = 16
@@ -76,10 +75,10 @@ def served_by(
 ) -> dict[str, Served]:
     """What each arm served on each chunk, and what the means of lines would have."""
     found: dict[str, Served] = {name: [] for name in _names(config, together)}
-    arms = _new_arms(config, stream)
-    with closing(_pool(arms, config, stream, together)) as pool:
+    arms = new_arms(config, stream)
+    with closing(new_pool(arms, config, stream, together)) as pool:
         for prepared in stream.chunks:
-            for name, logloss in _cycle(arms, config, pool, prepared).items():
+            for name, logloss in one_cycle(arms, config, pool, prepared).items():
                 found[name].append(logloss)
     return found
 
@@ -88,7 +87,7 @@ def _names(config: RunConfig, together: tuple[int, ...]) -> list[str]:
     return [*(arm.name for arm in config.arms), *map(mean_name, together)]
 
 
-def _cycle(
+def one_cycle(
     arms: Mapping[str, ArmState], config: RunConfig, pool: Pool, prepared: PreparedChunk
 ) -> dict[str, float | None]:
     """A cycle, as `run_cycle` does it, with nothing written: what was served."""
@@ -102,22 +101,24 @@ def _cycle(
     return served | (pool.served if isinstance(pool, MeanPool) else {})
 
 
-def _new_arms(config: RunConfig, stream: Stream) -> dict[str, ArmState]:
+def new_arms(config: RunConfig, stream: Stream) -> dict[str, ArmState]:
+    """The arms of a config, which have seen nothing."""
     options = model_config(config, stream.spec)
     if isinstance(config.search.select, LineagesSelect):
         return {arm.name: LinesArm(config, arm, Model(options), _no_file) for arm in config.arms}
     return {arm.name: ArmState(config, arm, Model(options)) for arm in config.arms}
 
 
-def _pool(
+def new_pool(
     arms: Mapping[str, ArmState], config: RunConfig, stream: Stream, together: tuple[int, ...] = ()
 ) -> Pool:
+    """The pool that trains them, in this process."""
     first = next(iter(arms.values()))
-    job = Job(stream.spec, first.model.shape, config.model.tau)
     rules = [first.sample_rule]
     if together:
-        return MeanPool(job, rules, together)
-    return LocalLinePool(job, rules) if isinstance(first, LinesArm) else LocalPool(job, rules)
+        return MeanPool(first.trainer, rules, together)
+    kind = LocalLinePool if isinstance(first, LinesArm) else LocalPool
+    return kind(first.trainer, rules)
 
 
 def _no_file(file: object) -> bytes:

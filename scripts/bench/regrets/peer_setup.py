@@ -120,7 +120,8 @@ class PeerModel:
 
     def gather(self, prepared: PreparedChunk) -> WorkingSet:
         """The rows from which training on a chunk starts."""
-        return self.state.gather(prepared.cycle, chunk_of(prepared))
+        start: WorkingSet = self.state.gather(prepared.cycle, chunk_of(prepared))
+        return start
 
     def served(self, prepared: PreparedChunk, start: WorkingSet) -> float:
         """The log-loss on a chunk of the model as it is."""
@@ -168,7 +169,7 @@ class PeerMember:
 
 def chunk_of(prepared: PreparedChunk) -> Chunk:
     """The compiled events; the streams have no cycle without events."""
-    assert prepared.chunk is not None
+    assert isinstance(prepared.chunk, Chunk)
     return prepared.chunk
 
 
