@@ -20,7 +20,7 @@ from trainer.key_index import KeyIndex
 from trainer.model import Model, ModelConfig, Side, new_vectors
 from trainer.rows import put_rows, take_rows, warm_up_rows
 from trainer.score_lines import events_by_ad, served_loglosses
-from trainer.shared_rows import Rows, SharedRows
+from trainer.shared_rows import LineRows, RowsOfLines
 
 FLOAT = np.dtype(np.float32)
 
@@ -64,8 +64,8 @@ class Lines:
         self.cycle = -1
         self._bias: dict[int, NDArray[np.float64]] = {}
         """Of each line."""
-        self._users = SharedRows(self.shape.user_padded)
-        self._ads = SharedRows(self.shape.ad_padded)
+        self._users = RowsOfLines(self.shape.user_padded)
+        self._ads = RowsOfLines(self.shape.ad_padded)
 
     def __contains__(self, line: int) -> bool:
         """Whether the line is here."""
@@ -93,8 +93,8 @@ class Lines:
         if not self._bias:
             self.user, self.ad = _index_of(model.user), _index_of(model.ad)
             self.cycle = model.cycle
-            self._users = SharedRows(self.shape.user_padded, _all_rows(model.user))
-            self._ads = SharedRows(self.shape.ad_padded, _all_rows(model.ad))
+            self._users = RowsOfLines(self.shape.user_padded, _all_rows(model.user))
+            self._ads = RowsOfLines(self.shape.ad_padded, _all_rows(model.ad))
             self._users.add(line)
             self._ads.add(line)
             self._bias[line] = model.bias.copy()
@@ -129,8 +129,8 @@ class Lines:
 
     def put(self, line: int, rows: Tables) -> None:
         """Add a line with these rows, which may be read-only and are copied, or replace it."""
-        self._users.put(line, Rows(rows.user, rows.user_mu))
-        self._ads.put(line, Rows(rows.ad, rows.ad_mu))
+        self._users.put(line, LineRows(rows.user, rows.user_mu))
+        self._ads.put(line, LineRows(rows.ad, rows.ad_mu))
         self._bias[line] = rows.bias.copy()
 
     def keep_only(self, lines: Iterable[int]) -> None:
@@ -201,7 +201,7 @@ class Lines:
         return served
 
     def _enter(
-        self, index: KeyIndex, shared: SharedRows, keys: Keys, cycle: int, length: int
+        self, index: KeyIndex, shared: RowsOfLines, keys: Keys, cycle: int, length: int
     ) -> _Places:
         at = index.find(keys)
         old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
@@ -213,7 +213,7 @@ class Lines:
         vectors = new_vectors(self.model, keys, new, length)
         return _Places(at, shared.slots_of(at), old, new, vectors, kept)
 
-    def _put_new(self, own: Rows, side: _Places) -> None:
+    def _put_new(self, own: LineRows, side: _Places) -> None:
         """Give the keys that are new their first vectors."""
         at = side.slots[side.new]
         own.rows[at], own.mu[at] = 0.0, self.options.mu0
@@ -273,5 +273,5 @@ def _index_of(side: Side) -> KeyIndex:
     return index
 
 
-def _all_rows(side: Side) -> Rows:
-    return Rows(side.rows[: len(side.keys)], side.mu[: len(side.keys)])
+def _all_rows(side: Side) -> LineRows:
+    return LineRows(side.rows[: len(side.keys)], side.mu[: len(side.keys)])

@@ -18,17 +18,17 @@ BLOCK = 1 << 16
 NO_SLOT = -1
 
 
-class Rows(NamedTuple):
+class LineRows(NamedTuple):
     """Rows and their multipliers."""
 
     rows: NDArray[np.float32]  # [n, parts, width]
     mu: NDArray[np.float32]  # [n]
 
 
-class SharedRows:
-    """Rows by line number."""
+class RowsOfLines:
+    """Rows of one side, by line number."""
 
-    def __init__(self, width: int, base: Rows | None = None) -> None:
+    def __init__(self, width: int, base: LineRows | None = None) -> None:
         """No lines. `base` is not copied: nobody else may change it."""
         self._width = width
         self._base = _zeros(0, width) if base is None else base
@@ -38,9 +38,9 @@ class SharedRows:
         """Of each slot."""
         self._shared = len(self._slot)
         """How many rows have none."""
-        self._own: dict[int, Rows] = {}
+        self._own: dict[int, LineRows] = {}
 
-    def of(self, line: int) -> Rows:
+    def of(self, line: int) -> LineRows:
         """A line's own rows, by slot; not copied."""
         return self._own[line]
 
@@ -54,7 +54,7 @@ class SharedRows:
         """Replace a line by a copy of another, or add it."""
         self._own[line] = _enlarged(self._own[parent], len(self._own[parent].mu))
 
-    def put(self, line: int, given: Rows) -> None:
+    def put(self, line: int, given: LineRows) -> None:
         """Replace a line, or add it: `given` has all rows, by row number, and is copied."""
         self._own.pop(line, None)
         self.slots_of(self._differing(given))
@@ -64,7 +64,7 @@ class SharedRows:
             np.take(theirs, self._row, axis=0, out=mine[:used], mode="clip")
         self._own[line] = made
 
-    def all_of(self, line: int, count: int) -> Rows:
+    def all_of(self, line: int, count: int) -> LineRows:
         """A copy of a line's first `count` rows, by row number."""
         used, made = len(self._row), _enlarged(self._base, count)
         for mine, own in zip(made, self._own[line], strict=True):
@@ -106,7 +106,7 @@ class SharedRows:
         """For how many slots all lines have room."""
         return min((len(own.mu) for own in self._own.values()), default=0)
 
-    def _differing(self, given: Rows) -> NDArray[np.int64]:
+    def _differing(self, given: LineRows) -> NDArray[np.int64]:
         """The rows whose bits are not those of the base."""
         known = min(len(self._base.mu), len(given.mu))
         found = [np.arange(known, len(given.mu))]
@@ -118,11 +118,11 @@ class SharedRows:
         return np.concatenate(found)
 
 
-def _zeros(count: int, width: int) -> Rows:
-    return Rows(np.zeros((count, PARTS, width), np.float32), np.zeros(count, np.float32))
+def _zeros(count: int, width: int) -> LineRows:
+    return LineRows(np.zeros((count, PARTS, width), np.float32), np.zeros(count, np.float32))
 
 
-def _enlarged(rows: Rows, count: int) -> Rows:
+def _enlarged(rows: LineRows, count: int) -> LineRows:
     """A copy with room for `count` rows, or with as many as fit."""
     made = _zeros(count, rows.rows.shape[2])
     for new, old in zip(made, rows, strict=True):

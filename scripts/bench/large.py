@@ -4,7 +4,7 @@
 
 A run of one line makes a champion with so many vectors of user features, eight entries each, as
 four user features have in the default geometry. A second run starts all its lines from it. Prints a
-Markdown table. Five million need some 20 GB of memory.
+Markdown table. Five million need some 9 GB of memory.
 """
 
 import argparse
