@@ -23,7 +23,7 @@ from divergence.errors import InputError
 from trainer.features import Feature, FeatureSpec
 from trainer.geometry import PARTS
 from trainer.model import Changes, Key, Model, ModelConfig, Side
-from trainer.tensorfile import BLOCK, Cut, Data, Part, Parts, Tensors, tensor_file, tensors_in
+from trainer.tensorfile import BLOCK, Data, Part, Parts, RowStarts, Tensors, tensor_file, tensors_in
 
 FORMAT, VERSION = "holdfast-model", 1
 MANIFEST = "holdfast"
@@ -90,7 +90,7 @@ def _rows(name: str, side: Side, rows: NDArray[np.int64], length: int) -> dict[s
     keys = [key for row in rows.tolist() if (key := side.keys[row]) is not None]
     return {
         **_keys(name, keys),
-        f"{name}.vectors": Cut(side.rows, rows, length),
+        f"{name}.vectors": RowStarts(side.rows, rows, length),
         f"{name}.mu": side.mu[rows],
         f"{name}.updates": side.updates[rows],
         f"{name}.seen": side.seen[rows],

@@ -25,7 +25,7 @@ Data = bytes | NDArray[np.uint8]
 """The bytes of a file."""
 
 
-class Cut(NamedTuple):
+class RowStarts(NamedTuple):
     """The beginnings of some rows of a table, rows[at, :, :length], before they are copied."""
 
     rows: NDArray[np.float32]
@@ -50,7 +50,7 @@ class Cut(NamedTuple):
 
 
 Tensors = dict[str, NDArray[Any]]
-Part = NDArray[Any] | Cut
+Part = NDArray[Any] | RowStarts
 Parts = Mapping[str, Part]
 Metadata = dict[str, str]
 
@@ -83,7 +83,7 @@ def _fill(parts: Parts, data: memoryview) -> Tensors:
     for name in _in_order(parts):
         part, end = parts[name], start + _size(parts[name])
         tensors[name] = np.frombuffer(data[start:end], part.dtype).reshape(part.shape)
-        if isinstance(part, Cut):
+        if isinstance(part, RowStarts):
             part.copy_to(tensors[name])
         else:
             tensors[name][...] = part
