@@ -35,7 +35,9 @@ class RowsOfLines:
         self._slot = np.full(len(self._base.mu), NO_SLOT, np.int64)
         """Of each row."""
         self._row = np.zeros(0, np.int64)
-        """Of each slot."""
+        """Of each slot; there may be room for more."""
+        self._used = 0
+        """How many slots there are."""
         self._shared = len(self._slot)
         """How many rows have none."""
         self._own: dict[int, LineRows] = {}
@@ -46,29 +48,30 @@ class RowsOfLines:
 
     def add(self, line: int) -> None:
         """Add a line that is as the base, where no row has a slot."""
-        if len(self._row):
+        if self._used:
             raise ValueError(f"line {line} must be there before the others change")
         self._own[line] = _zeros(0, self._width)
 
     def copy(self, line: int, parent: int) -> None:
         """Replace a line by a copy of another, or add it."""
-        self._own[line] = _enlarged(self._own[parent], len(self._own[parent].mu))
+        rows, mu = self._own[parent]
+        self._own[line] = _enlarged(LineRows(rows[: self._used], mu[: self._used]), len(mu))
 
     def put(self, line: int, given: LineRows) -> None:
         """Replace a line, or add it: `given` has all rows, by row number, and is copied."""
         self._own.pop(line, None)
         self.slots_of(self._differing(given))
-        used = len(self._row)
+        used = self._used
         made = _zeros(max(used, self._room()), self._width)
         for mine, theirs in zip(made, given, strict=True):
-            np.take(theirs, self._row, axis=0, out=mine[:used], mode="clip")
+            np.take(theirs, self._row[:used], axis=0, out=mine[:used], mode="clip")
         self._own[line] = made
 
     def all_of(self, line: int, count: int) -> LineRows:
         """A copy of a line's first `count` rows, by row number."""
-        used, made = len(self._row), _enlarged(self._base, count)
+        used, made = self._used, _enlarged(self._base, count)
         for mine, own in zip(made, self._own[line], strict=True):
-            mine[self._row] = own[:used]
+            mine[self._row[:used]] = own[:used]
         return made
 
     def keep_only(self, lines: set[int]) -> None:
@@ -78,9 +81,7 @@ class RowsOfLines:
     def slots_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The slots of these rows, each of which is named once. Those without one get one, with
         what the base has; new rows, beyond it, with anything."""
-        beyond = rows.max(initial=-1) + 1 - len(self._slot)
-        if beyond > 0:
-            self._slot = np.append(self._slot, np.full(beyond, NO_SLOT, np.int64))
+        self._slot = _with_room(self._slot, rows.max(initial=-1) + 1)
         slots = self._slot[rows]
         without = rows[slots == NO_SLOT]
         if len(without):
@@ -89,15 +90,17 @@ class RowsOfLines:
         return slots
 
     def _give_slots(self, rows: NDArray[np.int64]) -> None:
-        used = len(self._row)
-        self._slot[rows] = np.arange(used, used + len(rows))
-        self._row = np.append(self._row, rows)
-        in_base, room = np.flatnonzero(rows < len(self._base.mu)), self._room()
+        first, room = self._used, self._room()
+        self._used += len(rows)
+        self._slot[rows] = np.arange(first, self._used)
+        self._row = _with_room(self._row, self._used)
+        self._row[first : self._used] = rows
+        in_base = np.flatnonzero(rows < len(self._base.mu))
         for line, own in self._own.items():
-            if room < len(self._row):
-                own = self._own[line] = _enlarged(own, max(2 * room, len(self._row), 1024))
+            if room < self._used:
+                own = self._own[line] = _enlarged(own, max(2 * room, self._used, 1024))
             for mine, base in zip(own, self._base, strict=True):
-                mine[used + in_base] = base[rows[in_base]]
+                mine[first + in_base] = base[rows[in_base]]
         self._shared -= len(in_base)
         if self._shared == 0:
             self._base = _zeros(0, self._width)
@@ -127,6 +130,15 @@ def _enlarged(rows: LineRows, count: int) -> LineRows:
     made = _zeros(count, rows.rows.shape[2])
     for new, old in zip(made, rows, strict=True):
         new[: len(old)] = old[:count]
+    return made
+
+
+def _with_room(numbers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The same, or a longer copy with NO_SLOT: twice as long, so that few are made."""
+    if count <= len(numbers):
+        return numbers
+    made = np.full(max(count, 2 * len(numbers)), NO_SLOT, np.int64)
+    made[: len(numbers)] = numbers
     return made
 
 
