@@ -83,7 +83,17 @@ def test_a_report_on_the_papers_design_opens_with_the_picture_then_the_decision(
     assert sorted(marks, key=head.index) == list(marks)
     assert 'id="chart-retained"' not in rest
     retained, decision, _ = report(str(tmp_path), "--brief").output.splitlines()
-    assert retained.startswith("production retains")
+    table = pd.read_csv(tmp_path / "cycles.csv")
+    parts = []
+    for arm in ("production", "entropic"):
+        own = table[table["arm"] == arm]["retained_fraction"]  # all cycles, not the shared ones
+        low = int((own < 0.8 - 1e-12).sum())
+        parts.append(
+            f"{arm} retains {own.mean():.1%} of its instances and fell below 80% in "
+            f"{low or 'none'} of its {len(own)} cycles"
+        )
+    assert retained == "; ".join(parts)
+    assert "of its 40 cycles; entropic" in retained
     assert "served log-loss" in decision or "too few" in decision
 
 
