@@ -135,7 +135,26 @@ def test_too_early_says_how_long_to_wait() -> None:
     tiny = decided(ARMS, cycles=3)
     assert tiny.more_cycles == 10  # cycle 0 has no served champion
     assert tiny.reason == (
-        "2 cycles served by both arms: too few for an interval. At least 10 more are needed."
+        "An interval takes 12 cycles that count, served by both arms, and 2 count so far. At least "
+        "10 more are needed."
+    )
+    start = ARMS.replace("entropic}", "entropic, start_from: {arm: production, cycle: 8}}")
+    forked = decided(start, cycles=14)  # of 6 shared cycles one is acclimation, of 16 four
+    assert forked.more_cycles == 10
+    assert forked.reason.endswith(
+        "and 5 count so far. At least 10 more are needed, 3 of them for a longer acclimation."
+    )
+
+
+def test_a_run_over_files_goes_on_when_files_are_added() -> None:
+    given = simulated(ARMS)
+    files = given.source.model_copy(update={"kind": "files"})
+    made = made_up_records(given, 9)
+    records = {arm.name: tuple(r for r in made if r.arm == arm.name) for arm in given.arms}
+    given = given.model_copy(update={"source": files})
+    [found] = decisions(Study((Run("lin", "lin", given, records, ()),)))
+    assert found.next_step == (
+        "Next: continue lin to 13 cycles: add files with later events, then the same command."
     )
 
 
