@@ -175,6 +175,13 @@ def test_lift_is_relative_to_the_baseline_and_positive_where_better() -> None:
     assert pair.lift().mean() == pytest.approx(2.0, abs=0.4)
 
 
+def test_the_smoothed_lift_begins_with_the_first_lift() -> None:
+    [chart] = section("lift", made_up(cycles=20)).charts
+    raw, smooth = (mark for mark in chart.panels[0].marks if isinstance(mark, Line))
+    assert math.isnan(raw.y[0]), "no model is served in the first cycle"
+    assert np.isnan(smooth.y).tolist() == np.isnan(raw.y).tolist()
+
+
 def test_the_acclimation_of_an_arm_that_began_with_the_baselines_model_does_not_count() -> None:
     arms = ARMS.replace(
         "rule: entropic}", "rule: entropic, start_from: {arm: production, cycle: 16}}"
