@@ -108,6 +108,6 @@ def _note(regime: RegimeMap) -> str:
         "served log-loss of the best arm lies below that of a constant which knows each chunk's "
         "CTR. Runs and map are measured without the first quarter of their cycles. The width of a "
         "run's draws is the factor by which eta0 and alpha may differ from their middle (the "
-        "geometric mean of the two); runs of lines have no draws and are not on the map. Other things matter too: longer chunks and larger first "
-        "vectors lose more instances."
+        "geometric mean of the two); runs of lines have no draws and are not on the map. Other "
+        "things matter too: longer chunks and larger first vectors lose more instances."
     )
