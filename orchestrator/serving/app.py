@@ -1,5 +1,6 @@
 """Click probabilities from the newest published champion: what each path answers."""
 
+import math
 import sys
 import time
 import traceback
@@ -35,7 +36,7 @@ class App:
     def __init__(
         self, scorer: Scorer, max_age_s: float | None = None, metrics: Metrics | None = None
     ) -> None:
-        """`/health` reports a model that is older than `max_age_s` as stale."""
+        """`/health` reports a model that is older than `max_age_s` as stale, unless it is held."""
         self.scorer, self._max_age_s = scorer, max_age_s
         self.metrics = metrics or Metrics(scorer)
         self._score = BodyDecoder(ScoreRequest, scorer.limits)
@@ -97,8 +98,12 @@ class App:
         return Answer(200, encode(info | {"vector": vector.tolist(), "bias": bias}))
 
     def _health(self) -> Answer:
-        """200 while the model is fresh, 503 once it is stale."""
-        stale = self._max_age_s is not None and self.scorer.age_s > self._max_age_s
+        """200 while the model is fresh, 503 once it is stale.
+
+        A held one is old because someone decided so, and must not take all serving down.
+        """
+        limit = math.inf if self._max_age_s is None else self._max_age_s
+        stale = self.scorer.age_s > limit and not self.scorer.current.version.held
         body = {"status": "stale" if stale else "ok"} | status(self.scorer)
         return Answer(503 if stale else 200, encode(body))
 
@@ -158,6 +163,7 @@ def status(scorer: Scorer) -> dict[str, Any]:
         "line": version.line,
         "published": version.published,
         "age_s": round(scorer.age_s, 3),
+        "held": version.held,
         "swaps": watch.swaps,
         "faults": watch.faults,
         "last_fault": watch.last_fault,
