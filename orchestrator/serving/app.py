@@ -4,7 +4,8 @@ import math
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
 from orchestrator.serving.snapshot import Table
 from orchestrator.serving.turns import Answer, BusyError, Work
+from orchestrator.sources.files.mapping.raw import RawFeature
 from orchestrator.validation.errors import printable
 
 MOST_UNSEEN = 20
@@ -116,17 +118,16 @@ class App:
         expects = {name: feature.expects for name, feature in raw.items()}
         more = {"features": sides, "expects": expects, "vectors": len(scorer.current)}
         current = scorer.current
-        example = {"user": example_of(current.user), "ads": [example_of(current.ad)]}
+        example = {"user": example_of(current.user, raw), "ads": [example_of(current.ad, raw)]}
         return Answer(200, encode(status(scorer) | more | {"example": example}))
 
 
-def example_of(table: Table) -> dict[str, Any]:
-    """For each feature of users or ads a value that the model knows, for a first request."""
-    found: dict[str, Any] = {}
-    for feature, rows in zip(table.features, table.rows, strict=True):
-        value = next(iter(rows), "") or None
-        found[feature.name] = [value] if feature.multi and value is not None else value
-    return found
+def example_of(table: Table, raw: Mapping[str, RawFeature]) -> dict[str, Any]:
+    """For each feature of users or ads a raw value that the model knows, for a first request."""
+    return {
+        feature.name: raw[feature.name].example(list(islice(filter(None, rows), 2)))
+        for feature, rows in zip(table.features, table.rows, strict=True)
+    }
 
 
 def refusal(code: int, lines: Sequence[str]) -> Answer:
