@@ -14,7 +14,10 @@ if TYPE_CHECKING:  # slow to load
 ASSUMED_EVENTS = 20_000
 """Events of a cycle where neither the source nor the user says how many."""
 DRIVER_S = 0.05
-"""About what a cycle of so many events takes beyond its training, on one machine."""
+"""About what a cycle of so many events takes beyond its training, on one machine.
+
+Of more events in proportion, which is rather too much: a part of it is the same for any number.
+"""
 WEEK_H = 7 * 24
 
 
@@ -59,11 +62,12 @@ def command(
 def time_line(found: "CycleTime", note: str, price: float | None) -> str:
     """The time of a cycle in one line, cores without work, and the cost where there is a price."""
     arms = f" × {found.arms} arms" if found.arms > 1 else ""
+    driver_s = DRIVER_S * max(1.0, found.events / ASSUMED_EVENTS)
     cost = "" if price is None else f"; {_cost(found, price)}"
     return (
         f"{found.instances} instances{arms} × {found.events:,} events{note} on "
         f"{_cores(found.cores)}: {_duration(found.seconds)} a cycle (training only), plus the "
-        f"driver's own time (some {DRIVER_S:g} s for {ASSUMED_EVENTS:,} events){_idle(found)}{cost}"
+        f"driver's own time (some {driver_s:.2g} s for {found.events:,} events){_idle(found)}{cost}"
         f"; measured {found.event_s * 1e6:.2g} µs per event and instance on this machine"
     )
 

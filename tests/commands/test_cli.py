@@ -67,7 +67,7 @@ def test_config_says_how_long_a_cycle_takes(holdfast: Holdfast, run_yaml: Path) 
     sizes = ("--set", "search.instances=40", "--events", "50000", "--cores", "16")
     [line] = holdfast("config", str(run_yaml), *sizes, "--price", "0.04").err.splitlines()
     assert line.startswith("holdfast: 40 instances × 2 arms × 50,000 events on 16 cores: ")
-    assert " a cycle (training only), plus the driver's own time (some 0.05 s for 20,000 " in line
+    assert " a cycle (training only), plus the driver's own time (some 0.12 s for 50,000 " in line
     assert "; at 0.04 per core hour, 16 cores that stay up cost 0.64 an hour, 108 a week; " in line
     assert "nothing to do" not in line
     assert line.endswith("µs per event and instance on this machine")
