@@ -59,7 +59,7 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
 
 
 def _finished(section: Section, study: Study) -> Section:
-    """Remove empty charts, repetitions, and verdicts on comparisons that the paper does not make."""
+    """Remove empty charts, repetitions, and verdicts on what the paper does not compare."""
     charts = tuple(chart for chart in section.charts if chart.panels)
     findings = section.findings
     if section.compares_main_arms:
