@@ -153,7 +153,7 @@ def test_the_version_says_what_each_feature_expects(served: Served) -> None:
 def test_the_example_of_the_version_is_a_request_of_known_values(served: Served) -> None:
     asked = Asked(App(Scorer(PlaceOrigin(served.place))))
     example = asked.ask("GET", "/version")["example"]
-    assert example["user"] == {"age": 17, "zip": "94", "genres": "Drama|Action"}
+    assert example["user"] == {"age": 18, "zip": "94", "genres": "Drama|Action"}
     wrong = {**example, "user": {**example["user"], "age": "abc"}}
     work = asked.app.works["/v1/score"](json.dumps(wrong).encode(), "application/json")
     bins = "<18, [18,35), [35,45), >=45"
