@@ -23,6 +23,7 @@ from orchestrator.report.sides import (
     within,
 )
 from orchestrator.report.study import DAY, Pair, Study
+from orchestrator.sources.files.config import FilesConfig
 
 MAX_OTHERS = 6
 """The most other arms that a box names."""
@@ -222,7 +223,7 @@ def _next_step(compared: Compared, advice: Advice, more: int | None) -> str:
     limited = [run for run in runs if (run.config.cycles or math.inf) < run.cycles + more]
     how = " and ".join(f"`--set cycles={run.cycles + more}`" for run in limited)
     command = f"the same command with {how}" if limited else ""
-    if any(run.config.source.kind == "files" for run in runs):
+    if any(isinstance(run.config.source, FilesConfig) for run in runs):
         command = f"add files with later events, then {command or 'the same command'}"
     return f"Next: continue {longer}{f': {command}' if command else ''}."
 

@@ -16,7 +16,7 @@ from orchestrator.report.load import Run
 from orchestrator.report.measures import loss_text, lost_compute, ratio_of_means
 from orchestrator.report.study import Pair, Study
 from orchestrator.storage.open import open_store
-from support.configs import ARMS, simulated
+from support.configs import ARMS, config, simulated
 from support.made_up_runs import autoregressive, made_up_records, write_run
 
 OWN = "[{name: old, rule: decay}, {name: new, rule: clippy}, {name: third, rule: max_norm}]"
@@ -147,11 +147,12 @@ def test_too_early_says_how_long_to_wait() -> None:
 
 
 def test_a_run_over_files_goes_on_when_files_are_added() -> None:
-    given = simulated(ARMS)
-    files = given.source.model_copy(update={"kind": "files"})
+    given = config(
+        "source: {kind: files, path: events, cut: {events: 40}}\n"
+        f"features: {{user: [age], ad: [ad], timestamp: null}}\narms: {ARMS}\n"
+    )
     made = made_up_records(given, 9)
     records = {arm.name: tuple(r for r in made if r.arm == arm.name) for arm in given.arms}
-    given = given.model_copy(update={"source": files})
     [found] = decisions(Study((Run("lin", "lin", given, records, ()),)))
     assert found.next_step == (
         "Next: continue lin to 13 cycles: add files with later events, then the same command."
