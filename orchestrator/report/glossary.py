@@ -9,8 +9,8 @@ WORDS = {
     "starts from it",
     "chunk": "the events of one cycle",
     "draw": "a setting picked at random from its ranges or around the last "
-    "champion's, for one instance; wider draws reach further from the middle, "
-    "to x/÷100 of it",
+    "champion's, for one instance; draws x/÷30 reach from a 30th of the "
+    "middle to 30 times it",
     "dual ascent": "the paper's way to bound vectors: each has a price, mu, which "
     "rises while the vector is too long and pulls it back. `entropic` "
     "and `euclidean` are its two forms",
