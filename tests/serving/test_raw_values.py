@@ -158,7 +158,7 @@ def test_the_example_of_the_version_is_a_request_of_known_values(served: Served)
     work = asked.app.works["/v1/score"](json.dumps(wrong).encode(), "application/json")
     bins = "<18, [18,35), [35,45), >=45"
     refused = str(asyncio.run(done(work)))
-    assert refused == f"user.age: must be a number, put into {bins}, but is 'abc'"
+    assert refused == f'user.age: must be a number, put into {bins}, but is "abc"'
     answer = asked.ask("POST", "/v1/score", example)
     assert len(answer["pctr"]) == 1
     assert not answer["unseen"]
