@@ -106,4 +106,5 @@ def seeds_note(rows: pd.DataFrame) -> Iterator[str]:
     seeds = sorted(set(rows["seed"]))
     if len(seeds) < 3 or not set(seeds) <= set(REPORT):
         shown = ", ".join(map(str, seeds))
-        yield f"*With seed {shown} only, not with three or more of 1 to 5: a first look, not a result yet.*\n"
+        few = f"*With seed {shown} only, not with three or more of 1 to 5"
+        yield f"{few}: a first look, not a result yet.*\n"
