@@ -19,10 +19,9 @@ from orchestrator.sources.files.listings import (
     listed,
     views,
 )
-from orchestrator.sources.protocol import Events
+from orchestrator.sources.protocol import LATE_ROW, Events
 from trainer.features import FeatureSpec
 
-LATE = "late row"
 log = logging.getLogger(__name__)
 
 
@@ -99,7 +98,7 @@ class FileSource:
         if not late:
             return events
         self._warn(late, listing)
-        return Events(cycle, events.table, events.origin, {**events.set_aside, LATE: late})
+        return Events(cycle, events.table, events.origin, {**events.set_aside, LATE_ROW: late})
 
     def _find_added(self, cycle: int, *, ended: bool) -> None:
         """Find what was added since the run stopped before this cycle."""
