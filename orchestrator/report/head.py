@@ -77,8 +77,12 @@ def foot(files: Sequence[str]) -> str:
 
 
 def run_lines(study: Study) -> list[str]:
-    """A line that describes each run, followed by one about the rows that it did not train on."""
-    return [line for run in study.runs for line in (run_line(run), _set_aside(run)) if line]
+    """A line that describes each run, followed by one about the rows that it did not train on.
+
+    A run without cycles has none: it is among the faults.
+    """
+    begun = [run for run in study.runs if run.cycles]
+    return [line for run in begun for line in (run_line(run), _set_aside(run)) if line]
 
 
 def _set_aside(run: Run) -> str | None:

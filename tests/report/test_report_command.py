@@ -234,3 +234,14 @@ def test_the_head_says_which_rows_were_not_trained(tmp_path: Path) -> None:
     text = f"lin: 20 rows set aside: {run}/quarantine"
     assert text in report(str(run)).output.splitlines()
     assert f"<li>{text}</li>" in (run / "report.html").read_text()
+
+
+def test_a_run_that_failed_to_start_is_one_line(day: Path, tmp_path: Path) -> None:
+    given, failed = simulated("[{name: a, rule: l2}, {name: b, rule: entropic}]"), tmp_path / "no"
+    write_run(open_store(str(failed)), given, [])
+    text = f"{failed}: no cycle is committed yet"
+    alone = report(str(failed))
+    assert str(alone.exception) == text
+    assert sorted(path.name for path in failed.iterdir()) == ["config.yaml"]
+    output = report(str(day), str(failed), "--out", str(tmp_path / "report")).output
+    assert [line for line in output.splitlines() if line.startswith("no: ")] == [f"no: {text}"]
