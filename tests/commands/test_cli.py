@@ -10,7 +10,7 @@ import pytest
 from orchestrator import cli
 from orchestrator.commands import COMMANDS
 from orchestrator.commands.config import time_line
-from orchestrator.config.file import config_text, read_config
+from orchestrator.config.file import read_config
 from orchestrator.journal.journal import commit, record_path
 from orchestrator.journal.run_folder import prepare
 from orchestrator.offline.cycle_time import CycleTime
@@ -57,7 +57,7 @@ def test_config_prints_the_resolved_config(holdfast: Holdfast, run_yaml: Path) -
     ran = holdfast("config", str(run_yaml), "--set", "seed=7")
     assert ran.code == 0
     assert read_config(ran.out, "out") == config(SMALL, "seed=7")
-    assert ran.out == config_text(config(SMALL, "seed=7"))
+    assert not [key for key in ("family: null", "rho: null", "lam: null") if key in ran.out]
     assert ran.err.count("\n") == 1
     assert " a cycle (training only), plus the driver's own time (" in ran.err
     assert holdfast("config", str(run_yaml), "--no-time").err == ""
