@@ -108,7 +108,8 @@ def _asked(study: Study, ours: RunArm | None, theirs: RunArm | None) -> Decision
     sides = [ours] if ours else [RunArm(run, arm) for run in runs for arm in run.records]
     found = _among(study, [across(study, side, theirs) for side in sides])
     if found is None:
-        raise InputError("\n".join(no_common_events(run, theirs.run) for run in runs[:1]))
+        asked = dict.fromkeys(side.run for side in sides)
+        raise InputError("\n".join(no_common_events(run, theirs.run) for run in asked))
     return found
 
 
@@ -195,16 +196,19 @@ def _decision(study: Study, compared: Compared) -> Decision:
 
 
 def _next_step(compared: Compared, advice: Advice, more: int | None) -> str:
-    ours, theirs = compared.ours, compared.theirs
+    ours, theirs, pair = compared.ours, compared.theirs, compared.pair
     if advice is Advice.SWITCH:
+        others = len(ours.run.config.arms) > 1
         return (
-            f"Next: `holdfast publish {ours.run.name} PLACE --arm {ours.arm}` gives its champion "
-            f"to serving. In the config, {ours.arm} can become the only arm."
+            f"Next: `holdfast publish {ours.run.uri} PLACE --arm {ours.arm}` gives its champion "
+            "to serving." + f" In the config, {ours.arm} can become the only arm." * others
         )
     if advice is Advice.STAY:
-        return f"Next: keep {theirs.arm}. Without {ours.arm}, a cycle has less to train."
-    if more is None or more > MANY * len(compared.pair.ours):
-        return f"Next: keep {theirs.arm} unless the other rows speak for {ours.arm}."
+        together = ours.run is theirs.run
+        less = f" Without {ours.arm}, a cycle has less to train." * together
+        return f"Next: keep {pair.baseline}.{less}"
+    if more is None or more > MANY * len(pair.ours):
+        return f"Next: keep {pair.baseline} unless the other rows speak for {pair.arm}."
     runs = dict.fromkeys((theirs.run, ours.run))
     longer = " and ".join(f"{run.name} to {run.cycles + more:,} cycles" for run in runs)
     limited = [run for run in runs if (run.config.cycles or math.inf) < run.cycles + more]

@@ -161,6 +161,17 @@ def test_all_mistakes_are_shown_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_a_label_of_lists_is_one_mistake_among_others(tmp_path: Path) -> None:
+    events = [{**row, "click": [1, 2]} for row in rows(10)]
+    path = write(tmp_path / "e.jsonl", events)
+    with pytest.raises(InputError) as refused:
+        first_cycle(path, click="click == yes", columns={"geo": {"round": 5}})
+    assert str(refused.value).splitlines() == [
+        "source.columns.geo does not belong to a feature; the features are age, ad",
+        f"{path}: Unsupported cast from list<item: int64> to utf8 using function cast_string",
+    ]
+
+
 def test_a_mistake_does_not_abort_the_process_at_its_end() -> None:
     """Arrow's threads drop parsed bytes when they like: Python's would need an interpreter."""
     data = b"a,b\n" * 1000
