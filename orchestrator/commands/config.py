@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.commands.options import code_option, config_argument, set_option
-from orchestrator.config.file import config_text, load_config
+from orchestrator.config.file import load_config
+from orchestrator.config.rules import searched
+from orchestrator.config.schema import RunConfig
 from orchestrator.pool.ray_env import local_cores
+from orchestrator.validation.yaml import dump
 
 if TYPE_CHECKING:  # slow to load
     from orchestrator.offline.cycle_time import CycleTime
@@ -47,7 +50,7 @@ def command(
     as this one and free, and that every instance trains to the end: aborted ones take less.
     """
     config = load_config(config_path, assignments)
-    click.echo(config_text(config), nl=False)
+    click.echo(shown_text(config), nl=False)
     if no_time or config.trainer.kind != "offset":  # OFFSET's kernel is what is measured
         return
     from orchestrator.offline.cycle_time import cycle_time  # loads the kernels
@@ -57,6 +60,21 @@ def command(
     found = cycle_time(config, known or ASSUMED_EVENTS, cores)
     note = "" if known else " (assumed: --events N)"
     click.echo(f"holdfast: {time_line(found, note, price)}", err=True)
+
+
+def shown_text(config: RunConfig) -> str:
+    """The config as YAML, without the keys of arms that say nothing.
+
+    A parameter that the rule leaves to `search.ranges` is shown there, with the range in use.
+    """
+    data = config.model_dump(mode="json")
+    for arm, shown in zip(config.arms, data["arms"], strict=True):
+        if arm.family is None:
+            del shown["family"]
+        for name in searched(arm.rule):
+            if shown["rule"].get(name, "") is None:
+                del shown["rule"][name]
+    return dump(data)
 
 
 def time_line(found: "CycleTime", note: str, price: float | None) -> str:

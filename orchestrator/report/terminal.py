@@ -15,7 +15,7 @@ from rich.text import Text
 from orchestrator.charts.chart import Numbers, numbers
 from orchestrator.report.advice import Advice
 from orchestrator.report.decision import Decision
-from orchestrator.report.head import faults, line_summaries, run_line
+from orchestrator.report.head import faults, line_summaries, run_lines
 from orchestrator.report.interval import Estimate, share_interval
 from orchestrator.report.load import Run
 from orchestrator.report.measures import cycles_text
@@ -45,7 +45,7 @@ def summary(report: Report) -> RenderableType:
     """The summary, for a terminal or as plain lines."""
     study, sections = report.study, report.sections
     parts: list[RenderableType] = [_box(one, len(report.decisions)) for one in report.decisions]
-    parts += [Text(run_line(run)) for run in study.runs]
+    parts += [Text(line) for line in run_lines(study)]
     parts += [Text(line) for line in (*line_summaries(study), *stream_lines(study))]
     parts += [Text(line, style="red") for line in faults(study, report.refused)]
     if study.searching.shown:
