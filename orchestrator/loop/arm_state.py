@@ -38,7 +38,7 @@ class Plan:
     """How cautiously the settings are drawn; 0 is normal."""
     draft: Any = None
     """The working set as a draft where trainers read it, if it was one; `won` completes it."""
-    won: Any = None
+    won: "Promotion | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,15 @@ class NextDraft:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What a cycle's winner changed in the model, and where trainers read its rows."""
+    """What a cycle's winner changed in the model, its rows, and where trainers read them.
+
+    As long as the driver holds the rows, Ray keeps them on the driver's node: they outlive the
+    node that trained them.
+    """
 
     cycle: int
     changes: Changes
+    rows: Any
     shared: Any
 
 
@@ -155,14 +160,14 @@ class ArmState:
             )
         self._draft = NextDraft(then.cycle, draft, share(draft))
 
-    def _start_rows(self, cycle: int, chunk: Any) -> tuple[Any, Any, Any]:
+    def _start_rows(self, cycle: int, chunk: Any) -> tuple[Any, Any, Promotion | None]:
         """The rows from which a cycle starts; if there is a draft of them that holds, also where
-        trainers read it, and the rows that complete it."""
+        trainers read it, and what completes it."""
         draft, won = self._draft, self._promoted
         self._draft = self._promoted = None
         if draft is None or won is None or (draft.cycle, won.cycle) != (cycle, cycle - 1):
             return self.gather(cycle, chunk), None, None
-        return draft.draft.located(won.changes), draft.shared, won.shared
+        return draft.draft.located(won.changes), draft.shared, won
 
     def gather(self, cycle: int, chunk: Any) -> Any:
         """The rows from which all instances of a cycle start."""
@@ -180,7 +185,7 @@ class ArmState:
             self.pace,
             chunk=plan.shared_chunk,
             start=share(plan.working_set.tables) if plan.draft is None else plan.draft,
-            won=plan.won,
+            won=plan.won.shared if plan.won is not None else None,
             serve=self.has_champion,
         )
 
@@ -193,7 +198,7 @@ class ArmState:
         changes = self.promote(plan.cycle, plan.chunk, plan.working_set, result.tables)
         self._can_draft = isinstance(self.trainer, Offset) and result.shared is not None
         if self._can_draft:
-            self._promoted = Promotion(plan.cycle, changes, result.shared)
+            self._promoted = Promotion(plan.cycle, changes, result.tables, result.shared)
         return changes
 
     def without_events(self) -> None:

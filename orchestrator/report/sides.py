@@ -112,6 +112,12 @@ def alternatives(study: Study) -> list[Run]:
 
 def no_common_events(ours: Run, theirs: Run) -> str:
     """Why arms of two runs cannot be compared, and what to do."""
+    if _share_events(ours, theirs):
+        return (
+            f"{theirs.name} and {ours.name} have only events in common that the first model of one "
+            "of them had seen, so their arms cannot be compared: continue both, or set start_from "
+            "to an earlier cycle"
+        )
     records = [next(iter(_longest_arm(run)), None) for run in (theirs, ours)]
     if any(record is not None and record.chunk.digest is None for record in records):
         why = "one of them was written by a version that kept no checksums of the events"

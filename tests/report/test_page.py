@@ -123,7 +123,11 @@ def test_it_opens_on_the_papers_picture_then_the_decision(page: Any) -> None:
     assert box.rect["y"] > picture.rect["y"] + picture.rect["height"]
     assert box.find_element(By.CSS_SELECTOR, ".badge").text in ("switch", "stay", "too early")
     rows = [row.text for row in box.find_elements(By.CSS_SELECTOR, "tbody th")]
-    assert rows[:3] == ["served log-loss", "retained instances", "useful instances"]
+    assert rows[:3] == [
+        "served log-loss (lower is better)",
+        "retained instances (did not diverge)",
+        "useful instances (beat a constant CTR)",
+    ]
     assert "Based on 52 cycles of both arms" in box.text
 
 

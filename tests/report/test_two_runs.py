@@ -22,6 +22,8 @@ from support.made_up_runs import made_up_records, write_run
 OLD, NEW = "[{name: old, rule: decay}]", "[{name: new, rule: clippy}]"
 BOTH = "[{name: old, rule: decay}, {name: new, rule: clippy}]"
 
+OWN = "[{name: old, rule: decay}, {name: new, rule: max_norm}]"
+
 
 def made_up(
     name: str, arms: str, lift: float = 0.0, cycles: range = range(60), stream: str = "market"
@@ -45,7 +47,10 @@ def test_runs_of_one_arm_over_the_same_events_have_a_decision() -> None:
     found = decided(first, second)
     assert (found.run, found.headline) == ("a and b", "Switch to b:new")
     assert (found.baseline, found.cycles, found.left_out) == ("a:old", 60, 0)
-    assert decided(second, first).headline == "Stay with b:new"
+    publish = "Next: `holdfast publish /runs/b PLACE --arm new` gives its champion to serving."
+    assert found.next_step == publish
+    other = decided(second, first)
+    assert (other.headline, other.next_step) == ("Stay with b:new", "Next: keep b:new.")
 
 
 @pytest.mark.parametrize("name", ["b:new", "/runs/b:new", "/runs/b/:new", "new"])
@@ -61,7 +66,12 @@ def test_any_two_arms_of_any_two_runs() -> None:
     found = decided(*runs, baseline="a:old")
     assert (found.challenger, found.others) == ("b:new", ("b:old",))
     inside = decisions(study_of(runs, "b:old", "b:new"))
-    assert [(one.run, one.challenger) for one in inside] == [("a", "new"), ("b", "new")]
+    assert [(one.run, one.challenger) for one in inside] == [("b", "new"), ("a", "new")]
+
+
+def test_the_comparison_of_two_runs_is_first() -> None:
+    found = decisions(study_of((made_up("a", BOTH), made_up("b", OWN, lift=2.0)), None, None))
+    assert [one.run for one in found] == ["a and b", "a", "b"]
 
 
 def test_repeats_with_other_seeds_are_not_compared() -> None:
@@ -93,6 +103,9 @@ def test_events_that_the_first_model_has_seen_do_not_count() -> None:
     assert (found.cycles, found.left_out, found.may_have_seen) == (40, 20, None)
     newest = decided(first, made_up("b", start.replace(", cycle: 19", ""), lift=2.0))
     assert "b:new began with a champion that may have seen these events" in newest.basis
+    last = made_up("b", start.replace("19", "59"), lift=2.0)
+    with pytest.raises(InputError, match=r"^a and b have only events in common that the first"):
+        decided(first, last, challenger="b:new")
 
 
 def test_other_events_are_refused_where_they_were_asked_for() -> None:
@@ -101,6 +114,15 @@ def test_other_events_are_refused_where_they_were_asked_for() -> None:
     with pytest.raises(InputError, match="a and b did not train on the same events") as refused:
         decided(*runs, challenger="b:new")
     assert r"a begins with simulator[0] (20,000 events, 400 clicks)" in str(refused.value)
+
+
+def test_the_refusal_names_the_run_that_was_asked_for() -> None:
+    runs = made_up("a", OLD), made_up("b", NEW), made_up("c", NEW, stream="another market")
+    with pytest.raises(InputError, match=r"^a and c did not train on the same events"):
+        decided(*runs, baseline="a:old", challenger="c:new")
+    none = replace(runs[1], records={"new": ()})
+    with pytest.raises(InputError, match=r"^a and b did not .* b begins with no cycle"):
+        decided(runs[0], none, baseline="a:old", challenger="b:new")
 
 
 def test_a_name_that_is_not_there() -> None:

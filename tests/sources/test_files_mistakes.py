@@ -49,6 +49,18 @@ def test_milliseconds_that_are_read_as_seconds(tmp_path: Path) -> None:
         source(write(tmp_path / "e.csv", late)).events(0)
 
 
+@pytest.mark.parametrize("cut", [{"events": 10}, BY_TIME])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_iso_texts_that_are_read_as_numbers(tmp_path: Path, suffix: str, cut: Any) -> None:
+    texts = [{**row, "timestamp": f"2025-03-01T00:{i:02d}:00Z"} for i, row in enumerate(rows(30))]
+    with pytest.raises(InputError) as refused:
+        source(write(tmp_path / f"e.{suffix}", texts), cut=cut).events(0)
+    assert str(refused.value) == (
+        f"{tmp_path}/e.{suffix}: times like '2025-03-01T00:00:00Z' are ISO texts: remove "
+        "source.timestamp.unit, which is 's'"
+    )
+
+
 def test_a_file_that_was_written_in_the_wrong_unit(tmp_path: Path) -> None:
     times = pa.array([FIRST_S + 60 * i for i in range(30)], pa.timestamp("ns"))
     table = pa.Table.from_pylist(rows(30)).set_column(0, "timestamp", times)
@@ -146,6 +158,17 @@ def test_all_mistakes_are_shown_at_once(tmp_path: Path) -> None:
         "mean clicked == yes?)",
         f"{path}: source.columns.ad.bins needs numbers, but ad holds 'ad0', 'ad1', "
         "'ad2', 'ad3', 'ad4', …",
+    ]
+
+
+def test_a_label_of_lists_is_one_mistake_among_others(tmp_path: Path) -> None:
+    events = [{**row, "click": [1, 2]} for row in rows(10)]
+    path = write(tmp_path / "e.jsonl", events)
+    with pytest.raises(InputError) as refused:
+        first_cycle(path, click="click == yes", columns={"geo": {"round": 5}})
+    assert str(refused.value).splitlines() == [
+        "source.columns.geo does not belong to a feature; the features are age, ad",
+        f"{path}: Unsupported cast from list<item: int64> to utf8 using function cast_string",
     ]
 
 

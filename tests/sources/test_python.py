@@ -80,6 +80,14 @@ def test_rows_may_be_written_in_several_ways(folder: Path, rows: str) -> None:
     assert source.events(1) is None
 
 
+def test_large_integers_keep_their_digits(folder: Path) -> None:
+    ids = [2**63 - 1, 2**63 - 2] * 4
+    made = [{"age": 30, "campaign": one, "click": i % 2} for i, one in enumerate(ids)]
+    events = of_class(folder, ROWS.format(made)).events(0)
+    assert events is not None
+    assert events.table["campaign"].to_pylist() == [str(one) for one in ids]
+
+
 def test_a_broken_row_goes_to_quarantine(folder: Path) -> None:
     rows = "[{'age': 3, 'campaign': 'x', 'click': 1}, {'age': 4, 'campaign': 'y', 'click': 'no'}]"
     rows = rows.replace("'click': 1", "'click': '1'")

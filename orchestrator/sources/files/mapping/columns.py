@@ -169,7 +169,8 @@ def _numbered(column: pa.Array) -> pa.DictionaryArray | None:
     if low is None or high - low >= len(column) // FEW:
         return None
     codes = pc.subtract(column.cast(pa.int64()), low).cast(pa.int32())
-    return pa.DictionaryArray.from_arrays(codes, pa.array(np.arange(low, high + 1)), safe=False)
+    possible = np.arange(high - low + 1) + low  # high + 1 may exceed int64
+    return pa.DictionaryArray.from_arrays(codes, pa.array(possible), safe=False)
 
 
 def _names(column: pa.Array) -> pa.Array:

@@ -55,13 +55,22 @@ def mistakes(rows: Rows, there: Sequence[str], reading: Reading, spec: FeatureSp
     for name, source in names.items():
         found += _raised(partial(present_columns, {name: source}, there, reading, spec))
     if spec.timestamp is not None and names[spec.timestamp] in there:
-        found += _time_mistakes(rows, reading, spec)
+        found += _listed(_time_mistakes(rows, reading, spec))
     if names[spec.label] in there:
-        found += _label_mistakes(column(rows.table, names[spec.label]), names[spec.label], reading)
+        written = column(rows.table, names[spec.label])
+        found += _listed(_label_mistakes(written, names[spec.label], reading))
     for feature in spec.features:
         if names[feature.name] in there:
-            found += _feature_mistakes(rows.table, feature, names[feature.name], reading)
+            found += _listed(_feature_mistakes(rows.table, feature, names[feature.name], reading))
     return found
+
+
+def _listed(found: Iterator[str]) -> Iterator[str]:
+    """The mistakes found, and the message of a check that fails."""
+    try:
+        yield from found
+    except (InputError, pa.ArrowException) as error:
+        yield one_line(error)
 
 
 def _raised(check: Callable[[], object]) -> list[str]:
@@ -78,12 +87,10 @@ def _rule_mistakes(reading: Reading, spec: FeatureSpec) -> Iterator[str]:
         yield from _raised(partial(check_rules, reading, (feature,)))
 
 
-def _time_mistakes(rows: Rows, reading: Reading, spec: FeatureSpec) -> list[str]:
-    try:
-        hint = event_times(rows, reading, spec).unit_hint
-    except (InputError, pa.ArrowException) as error:
-        return [one_line(error)]
-    return [hint] if hint else []
+def _time_mistakes(rows: Rows, reading: Reading, spec: FeatureSpec) -> Iterator[str]:
+    hint = event_times(rows, reading, spec).unit_hint
+    if hint:
+        yield hint
 
 
 def _label_mistakes(written: pa.Array, name: str, reading: Reading) -> Iterator[str]:
@@ -112,11 +119,7 @@ def _feature_mistakes(
 ) -> Iterator[str]:
     rule, written = rule_of(reading, feature.name), column_or_nulls(table, source)
     make = columns.value_lists if feature.multi else columns.values
-    try:
-        made = make(written, rule, reading.missing, feature.name)
-    except (InputError, pa.ArrowException) as error:
-        yield one_line(error)
-        return
+    made = make(written, rule, reading.missing, feature.name)
     if made.unusable is not None and made.unusable.mean() > reading.max_broken_share:
         yield (
             f"source.columns.{feature.name}.{_operation(rule)} needs numbers, but {source} holds "
