@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from divergence.errors import InputError
 from trainer.initial_vectors import initial_vectors
-from trainer.model import Key, Model, ModelConfig, Side
+from trainer.model import Model, ModelConfig, Side
 
+BLOCK = 1 << 16
+"""So many rows are copied at a time."""
 Entry = tuple[frozenset[str], int]
 """An entry: the user features that it belongs to, and its number among theirs."""
 
@@ -92,15 +94,18 @@ def _copy(
     made: Model,
 ) -> None:
     """Copy the rows of one feature."""
-    rows = [row for (feature, _), row in before.index.items() if feature == number]
-    if not rows:
-        return
-    keys: list[Key] = [(new_number, key[1]) for row in rows if (key := before.keys[row])]
-    config, length = made.config, made.shape.user if after is made.user else made.shape.ad
-    fresh = np.zeros((len(rows), *after.rows.shape[1:]), np.float32)
-    name, values = config.spec.features[new_number].name, [value for _, value in keys]
-    fresh[:, 0, :length] = initial_vectors(config.seed, name, values, length, config.init_std)
-    fresh[:, :, places[1]] = before.rows[rows][:, :, places[0]]
-    at = after.insert(keys)
-    after.write(at, fresh, before.mu[rows], length)
+    rows = np.fromiter(
+        (row for (feature, _), row in before.index.items() if feature == number), np.int64
+    )
+    values = [key[1] for row in rows.tolist() if (key := before.keys[row])]
+    at = after.insert((new_number, value) for value in values)
     after.updates[at], after.seen[at] = before.updates[rows], before.seen[rows]
+    config, length = made.config, made.shape.user if after is made.user else made.shape.ad
+    name = config.spec.features[new_number].name
+    for here in (slice(i, i + BLOCK) for i in range(0, len(rows), BLOCK)):
+        old = before.rows[rows[here]]
+        fresh = np.zeros((len(old), *after.rows.shape[1:]), np.float32)
+        first = initial_vectors(config.seed, name, values[here], length, config.init_std)
+        fresh[:, 0, :length] = first
+        fresh[:, :, places[1]] = old[:, :, places[0]]
+        after.write(at[here], fresh, before.mu[rows[here]], length)

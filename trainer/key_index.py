@@ -58,13 +58,14 @@ class KeyIndex:
         self._grow(len(self.keys))
         return np.array(added, np.int64)
 
-    def insert_at(self, keys: Sequence[Key], rows: Sequence[int], free: Sequence[int]) -> None:
+    def insert_at(self, keys: Sequence[Key], rows: NDArray[np.int64], free: Sequence[int]) -> None:
         """Give these keys these rows, where there are none yet. ValueError if rows are not unique
         or leave others than `free`."""
-        if self.keys or sorted([*rows, *free]) != list(range(len(rows) + len(free))):
+        given = np.sort(np.concatenate([rows, np.array(free, np.int64)]))
+        if self.keys or not np.array_equal(given, np.arange(len(given))):
             raise ValueError("its row numbers do not fit")
-        self.keys = [None] * (len(rows) + len(free))
-        for key, row in zip(keys, rows, strict=True):
+        self.keys = [None] * len(given)
+        for key, row in zip(keys, rows.tolist(), strict=True):
             self.keys[row] = key
             self.index[key] = row
         self.free = list(free)

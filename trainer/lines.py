@@ -5,7 +5,6 @@ expired once for all lines. The row numbers depend on the chunks alone: lines ca
 processes as plain arrays.
 """
 
-import copy
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +17,10 @@ from trainer.geometry import PARTS, Shape
 from trainer.instance import Buffers
 from trainer.kernel import Tables
 from trainer.key_index import KeyIndex
-from trainer.model import Model, ModelConfig, new_vectors
+from trainer.model import Model, ModelConfig, Side, new_vectors
 from trainer.rows import put_rows, take_rows, warm_up_rows
 from trainer.score_lines import events_by_ad, served_loglosses
+from trainer.shared_rows import LineRows, RowsOfLines
 
 FLOAT = np.dtype(np.float32)
 
@@ -41,6 +41,8 @@ class _Places:
     """Where one side's keys of a chunk are, which of them are new, and the vectors of those."""
 
     at: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    """Where they are in the arrays of each line."""
     old: NDArray[np.int64]
     new: NDArray[np.int64]
     vectors: NDArray[np.float32]
@@ -60,16 +62,18 @@ class Lines:
         self.shape: Shape = options.model.shape
         self.user, self.ad = KeyIndex(), KeyIndex()
         self.cycle = -1
-        self._rows: dict[int, Tables] = {}
-        """The rows of each line: [capacity, parts, width], and so on."""
+        self._bias: dict[int, NDArray[np.float64]] = {}
+        """Of each line."""
+        self._users = RowsOfLines(self.shape.user_padded)
+        self._ads = RowsOfLines(self.shape.ad_padded)
 
     def __contains__(self, line: int) -> bool:
         """Whether the line is here."""
-        return line in self._rows
+        return line in self._bias
 
     def __len__(self) -> int:
         """How many lines are here."""
-        return len(self._rows)
+        return len(self._bias)
 
     # -- lines come and go ----------------------------------------------------------------------
 
@@ -77,62 +81,68 @@ class Lines:
         """A line that has seen nothing; only before the first chunk."""
         if self.cycle >= 0:
             raise ValueError(f"line {line} cannot be new after cycle {self.cycle}")
-        self._rows[line] = self._room()
+        self._users.add(line)
+        self._ads.add(line)
+        self._bias[line] = np.zeros(2)
 
     def load(self, line: int, model: Model) -> None:
-        """Add a line that was saved. It must have been saved with its row numbers."""
-        if not self._rows:
+        """Add a line that was saved. It must have been saved with its row numbers.
+
+        The first one is taken over, not copied: nobody else may use it afterwards.
+        """
+        if not self._bias:
             self.user, self.ad = _index_of(model.user), _index_of(model.ad)
             self.cycle = model.cycle
-        elif (model.cycle, model.user.keys, model.ad.keys) != (
-            self.cycle,
-            self.user.keys,
-            self.ad.keys,
-        ):
+            self._users = RowsOfLines(self.shape.user_padded, _all_rows(model.user))
+            self._ads = RowsOfLines(self.shape.ad_padded, _all_rows(model.ad))
+            self._users.add(line)
+            self._ads.add(line)
+            self._bias[line] = model.bias.copy()
+            return
+        theirs = model.cycle, model.user.keys, model.ad.keys
+        if theirs != (self.cycle, self.user.keys, self.ad.keys):
             raise ValueError(f"line {line} of cycle {model.cycle} does not fit the others")
-        user, ad = model.user, model.ad
+        user, ad = _all_rows(model.user), _all_rows(model.ad)
         self.put(line, Tables(user.rows, ad.rows, user.mu, ad.mu, model.bias))
 
     def take_over(self, other: "Lines") -> None:
-        """Add all lines of another set that has seen the same chunks."""
-        if not self._rows:
-            self.user, self.ad, self.cycle = other.user, other.ad, other.cycle
+        """Add all lines of another set that has seen the same chunks, and is not used any more."""
+        if not self._bias:
+            vars(self).update(vars(other))
+            return
         if (self.cycle, len(self.user.keys)) != (other.cycle, len(other.user.keys)):
             raise ValueError(f"lines of cycle {other.cycle} do not fit those of {self.cycle}")
-        self._rows |= other._rows
+        for line in sorted(other._bias):
+            self.put(line, other.rows_of(line))
 
     def copy(self, line: int, parent: int) -> None:
         """Replace a line by a copy of another."""
-        self.put(line, self.rows_of(parent))
+        self._users.copy(line, parent)
+        self._ads.copy(line, parent)
+        self._bias[line] = self._bias[parent].copy()
 
     def rows_of(self, line: int) -> Tables:
-        """A line's rows, for `put`, here or in another process; not copied."""
-        rows, users, ads = self._rows[line], len(self.user.keys), len(self.ad.keys)
-        return Tables(
-            rows.user[:users], rows.ad[:ads], rows.user_mu[:users], rows.ad_mu[:ads], rows.bias
-        )
+        """A copy of a line's rows, by row number, for `put`, here or in another process."""
+        user = self._users.all_of(line, len(self.user.keys))
+        ad = self._ads.all_of(line, len(self.ad.keys))
+        return Tables(user.rows, ad.rows, user.mu, ad.mu, self._bias[line].copy())
 
     def put(self, line: int, rows: Tables) -> None:
         """Add a line with these rows, which may be read-only and are copied, or replace it."""
-        made = self._room()
-        users, ads = (
-            min(len(rows.user_mu), len(made.user_mu)),
-            min(len(rows.ad_mu), len(made.ad_mu)),
-        )
-        made.user[:users], made.user_mu[:users] = rows.user[:users], rows.user_mu[:users]
-        made.ad[:ads], made.ad_mu[:ads] = rows.ad[:ads], rows.ad_mu[:ads]
-        made.bias[:] = rows.bias
-        self._rows[line] = made
+        self._users.put(line, LineRows(rows.user, rows.user_mu))
+        self._ads.put(line, LineRows(rows.ad, rows.ad_mu))
+        self._bias[line] = rows.bias.copy()
 
     def keep_only(self, lines: Iterable[int]) -> None:
         """Drop all other lines."""
         wanted = set(lines)
-        self._rows = {line: rows for line, rows in self._rows.items() if line in wanted}
+        self._users.keep_only(wanted)
+        self._ads.keep_only(wanted)
+        self._bias = {line: bias for line, bias in self._bias.items() if line in wanted}
 
     def as_model(self, line: int) -> Model:
-        """A line as a model, to be saved: it shares memory with this set."""
-        model = Model(self.model)
-        rows = self._rows[line]
+        """A line as a model, to be saved: it shares the index with this set."""
+        model, rows = Model(self.model), self.rows_of(line)
         for side, index, vectors, mu in (
             (model.user, self.user, rows.user, rows.user_mu),
             (model.ad, self.ad, rows.ad, rows.ad_mu),
@@ -160,19 +170,18 @@ class Lines:
         goes on with the rows from before. Returns each line's log-loss on the chunk before all
         this, if it is wanted. All lines can be scored, so that none is given to `failed`.
         """
-        user = self._enter(self.user, chunk.user_keys, cycle, self.shape.user)
-        ad = self._enter(self.ad, chunk.ad_keys, cycle, self.shape.ad)
+        user = self._enter(self.user, self._users, chunk.user_keys, cycle, self.shape.user)
+        ad = self._enter(self.ad, self._ads, chunk.ad_keys, cycle, self.shape.ad)
         kept = self.options.sums_kept ** (cycle - self.cycle) if self.cycle >= 0 else 1.0
-        lines = sorted(self._rows)
+        lines = sorted(self._bias)
         for line in lines:
-            self._fit(line)
-            rows = self._rows[line]
-            self._put_new(rows.user, rows.user_mu, user)
-            self._put_new(rows.ad, rows.ad_mu, ad)
+            self._put_new(self._users.of(line), user)
+            self._put_new(self._ads.of(line), ad)
         served: dict[int, float] = {}
         if score:
-            models, by_ad = [self._rows[line] for line in lines], events_by_ad(self.shape, chunk)
-            found = served_loglosses(self.shape, chunk, by_ad, (user.at, ad.at), models, buffers)
+            models, by_ad = [self._own(line) for line in lines], events_by_ad(self.shape, chunk)
+            at = user.slots, ad.slots
+            found = served_loglosses(self.shape, chunk, by_ad, at, models, buffers)
             served = dict(zip(lines, found, strict=True))
         for line in lines:
             tables = self._gather(line, user, ad, kept, buffers)
@@ -192,7 +201,9 @@ class Lines:
         self.cycle = cycle
         return served
 
-    def _enter(self, index: KeyIndex, keys: Keys, cycle: int, length: int) -> _Places:
+    def _enter(
+        self, index: KeyIndex, shared: RowsOfLines, keys: Keys, cycle: int, length: int
+    ) -> _Places:
         at = index.find(keys)
         old, new = np.flatnonzero(at >= 0), np.flatnonzero(at < 0)
         kept = None
@@ -200,19 +211,25 @@ class Lines:
             age = (cycle - index.seen[at[old]]).astype(np.float64)
             kept = (self.options.sums_kept**age).astype(np.float32)[:, None, None]
         at[new] = index.insert(keys.pairs[i] for i in new)
-        return _Places(at, old, new, new_vectors(self.model, keys, new, length), kept)
+        vectors = new_vectors(self.model, keys, new, length)
+        return _Places(at, shared.slots_of(at), old, new, vectors, kept)
 
-    def _put_new(self, rows: NDArray[np.float32], mu: NDArray[np.float32], side: _Places) -> None:
+    def _put_new(self, own: LineRows, side: _Places) -> None:
         """Give the keys that are new their first vectors."""
-        at = side.at[side.new]
-        rows[at], mu[at] = 0.0, self.options.mu0
-        rows[at, 0, : side.vectors.shape[1]] = side.vectors
+        at = side.slots[side.new]
+        own.rows[at], own.mu[at] = 0.0, self.options.mu0
+        own.rows[at, 0, : side.vectors.shape[1]] = side.vectors
+
+    def _own(self, line: int) -> Tables:
+        """A line's own rows, by slot."""
+        user, ad = self._users.of(line), self._ads.of(line)
+        return Tables(user.rows, ad.rows, user.mu, ad.mu, self._bias[line])
 
     def _gather(
         self, line: int, user: _Places, ad: _Places, kept: float, buffers: Buffers
     ) -> Tables:
         """The working set of a line, as `Model.gather` gives it."""
-        rows = self._rows[line]
+        rows = self._own(line)
         tables = Tables(
             self._gather_rows(rows.user, user, "user", self.shape.features, buffers),
             self._gather_rows(rows.ad, ad, "ad", 0, buffers),
@@ -228,7 +245,7 @@ class Lines:
     ) -> NDArray[np.float32]:
         n, size = len(side.at), rows.shape[1] * rows.shape[2]
         flat = buffers.take(name, (n + scratch) * size, FLOAT)
-        take_rows(rows.reshape(-1), side.at, size, flat)
+        take_rows(rows.reshape(-1), side.slots, size, flat)
         made = flat.reshape(n + scratch, PARTS, -1)
         made[n:] = 0.0
         if side.kept is not None:
@@ -239,38 +256,23 @@ class Lines:
         self, mu: NDArray[np.float32], side: _Places, name: str, buffers: Buffers
     ) -> NDArray[np.float32]:
         out = buffers.take(name, len(side.at), FLOAT)
-        return np.take(mu, side.at, out=out, mode="clip")
+        return np.take(mu, side.slots, out=out, mode="clip")
 
     def _scatter(self, line: int, user: _Places, ad: _Places, trained: Tables) -> None:
-        rows = self._rows[line]
-        put_rows(rows.user.reshape(-1), user.at, PARTS * self.shape.user_padded, trained.user)
-        put_rows(rows.ad.reshape(-1), ad.at, PARTS * self.shape.ad_padded, trained.ad)
-        rows.user_mu[user.at], rows.ad_mu[ad.at] = trained.user_mu, trained.ad_mu
+        rows = self._own(line)
+        put_rows(rows.user.reshape(-1), user.slots, PARTS * self.shape.user_padded, trained.user)
+        put_rows(rows.ad.reshape(-1), ad.slots, PARTS * self.shape.ad_padded, trained.ad)
+        rows.user_mu[user.slots], rows.ad_mu[ad.slots] = trained.user_mu, trained.ad_mu
         rows.bias[:] = trained.bias
 
-    # -- memory ---------------------------------------------------------------------------------
 
-    def _room(self) -> Tables:
-        """Rows of a line, all zero, as many as the index has room for."""
-        users, ads = len(self.user.seen), len(self.ad.seen)
-        return Tables(
-            np.zeros((users, PARTS, self.shape.user_padded), FLOAT),
-            np.zeros((ads, PARTS, self.shape.ad_padded), FLOAT),
-            np.zeros(users, FLOAT),
-            np.zeros(ads, FLOAT),
-            np.zeros(2),
-        )
-
-    def _fit(self, line: int) -> None:
-        """Make room for the rows that the index has gained."""
-        rows = self._rows[line]
-        if (len(rows.user_mu), len(rows.ad_mu)) != (len(self.user.seen), len(self.ad.seen)):
-            self.put(line, rows)
-
-
-def _index_of(side: KeyIndex) -> KeyIndex:
-    """The index of a model's side, without the rows."""
+def _index_of(side: Side) -> KeyIndex:
+    """The index of a model's side, without the rows; not copied."""
     index = KeyIndex()
     for name in (*KeyIndex.COLUMNS, "keys", "index", "free", "rows_of_cycle", "listed"):
-        setattr(index, name, copy.copy(getattr(side, name)))
+        setattr(index, name, getattr(side, name))
     return index
+
+
+def _all_rows(side: Side) -> LineRows:
+    return LineRows(side.rows[: len(side.keys)], side.mu[: len(side.keys)])

@@ -18,32 +18,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
 
 from divergence.errors import InputError
 from trainer.features import Feature, FeatureSpec
+from trainer.geometry import PARTS
 from trainer.model import Changes, Key, Model, ModelConfig, Side
+from trainer.tensorfile import BLOCK, Data, Part, Parts, RowStarts, Tensors, tensor_file, tensors_in
 
 FORMAT, VERSION = "holdfast-model", 1
 MANIFEST = "holdfast"
 
-Tensors = dict[str, NDArray[Any]]
-
 
 def save_model(model: Model, *, rows: bool = False) -> bytes:
     """A full file. With `rows`, the model that is loaded from it has the same row numbers."""
-    tensors: Tensors = {"bias": model.bias}
+    tensors: dict[str, Part] = {"bias": model.bias}
     for name, side, length in _sides(model):
-        tensors |= _rows(name, side, side.alive(), length)
+        alive = side.alive()
+        tensors |= _rows(name, side, alive, length)
         if rows:
-            tensors |= {f"{name}.row": side.alive(), f"{name}.free": np.array(side.free, np.int64)}
+            tensors |= {f"{name}.row": alive, f"{name}.free": np.array(side.free, np.int64)}
     return file_bytes(tensors, _manifest(model, "full"))
 
 
 def save_delta(model: Model, changes: Changes) -> bytes:
     """A delta file: what one cycle changed, to apply to the model before that cycle."""
-    tensors: Tensors = {"bias": model.bias}
+    tensors: dict[str, Part] = {"bias": model.bias}
     for (name, side, length), rows in zip(
         _sides(model), (changes.user_rows, changes.ad_rows), strict=True
     ):
@@ -53,7 +52,7 @@ def save_delta(model: Model, changes: Changes) -> bytes:
     return file_bytes(tensors, _manifest(model, "delta") | {"since": changes.since})
 
 
-def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Model:
+def load_model(data: Data, name: str, config: ModelConfig | None = None) -> Model:
     """The model of a full file called `name`; `InputError` if it does not fit `config`."""
     with refusing(name):
         manifest, tensors = read_tensors(data, name, "full")
@@ -65,7 +64,7 @@ def load_model(data: bytes, name: str, config: ModelConfig | None = None) -> Mod
     return model
 
 
-def apply_delta(model: Model, data: bytes, name: str) -> None:
+def apply_delta(model: Model, data: Data, name: str) -> None:
     """Apply a delta: the model is then as after the delta's cycle."""
     with refusing(name):
         manifest, tensors = read_tensors(data, name, "delta")
@@ -87,10 +86,11 @@ def _sides(model: Model) -> tuple[tuple[str, Side, int], tuple[str, Side, int]]:
     return ("user", model.user, model.shape.user), ("ad", model.ad, model.shape.ad)
 
 
-def _rows(name: str, side: Side, rows: NDArray[np.int64], length: int) -> Tensors:
+def _rows(name: str, side: Side, rows: NDArray[np.int64], length: int) -> dict[str, Part]:
     keys = [key for row in rows.tolist() if (key := side.keys[row]) is not None]
-    return _keys(name, keys) | {
-        f"{name}.vectors": np.ascontiguousarray(side.rows[rows][:, :, :length]),
+    return {
+        **_keys(name, keys),
+        f"{name}.vectors": RowStarts(side.rows, rows, length),
         f"{name}.mu": side.mu[rows],
         f"{name}.updates": side.updates[rows],
         f"{name}.seen": side.seen[rows],
@@ -118,10 +118,15 @@ def _manifest(model: Model, kind: str) -> dict[str, Any]:
     }
 
 
-def file_bytes(tensors: Tensors, manifest: dict[str, Any]) -> bytes:
+def file_bytes(parts: Parts, manifest: dict[str, Any]) -> bytes:
     """A file of these tensors; the manifest gets a checksum over all of it."""
-    checked = manifest | {"sha256": _checksum(tensors, manifest)}
-    return bytes(save(tensors, {MANIFEST: json.dumps(checked, sort_keys=True)}))
+
+    def with_checksum(checksum: str) -> dict[str, str]:
+        return {MANIFEST: json.dumps(manifest | {"sha256": checksum}, sort_keys=True)}
+
+    return tensor_file(
+        parts, with_checksum("0" * 64), lambda tensors: with_checksum(_checksum(tensors, manifest))
+    )
 
 
 def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
@@ -135,9 +140,6 @@ def _checksum(tensors: Tensors, manifest: dict[str, Any]) -> str:
 
 # -- reading ------------------------------------------------------------------------------------
 
-DTYPES = {"F32": "<f4", "F64": "<f8", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1"}
-"""What tensors may be of: their types in a file, and in numpy."""
-
 
 @contextmanager
 def refusing(name: str) -> Iterator[None]:
@@ -147,23 +149,19 @@ def refusing(name: str) -> Iterator[None]:
     except InputError:
         raise
     except (
-        SafetensorError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
+        ValueError, LookupError, TypeError, AttributeError, OverflowError,
         MemoryError, RecursionError,
     ) as error:  # fmt: skip
         raise InputError(f"{name} is not a Holdfast model, or is damaged ({error})") from error
 
 
 def read_tensors(
-    data: bytes, name: str, kind: str, form: str = FORMAT
+    data: Data, name: str, kind: str, form: str = FORMAT
 ) -> tuple[dict[str, Any], Tensors]:
-    """The manifest and the tensors of a file of this kind and format, both checked."""
-    parts = deserialize(data)  # type: ignore[no-untyped-call]
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    manifest = dict(json.loads(header["__metadata__"][MANIFEST]))
-    tensors = {
-        part: np.frombuffer(entry["data"], DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        for part, entry in parts
-    }
+    """The manifest and the tensors of a file of this kind and format, both checked. The tensors
+    are views of the file, which cannot be written."""
+    metadata, tensors = tensors_in(data)
+    manifest = dict(json.loads(metadata[MANIFEST]))
     given = manifest.pop("sha256")
     if (manifest.get("format"), manifest.get("version")) != (form, VERSION):
         raise InputError(
@@ -213,7 +211,7 @@ def _names(features: tuple[Feature, ...]) -> str:
 def _read_keys(name: str, tensors: Tensors) -> list[Key]:
     ends = tensors[f"{name}.value_ends"].tolist()
     text = tensors[f"{name}.value_bytes"].tobytes()
-    values = [text[a:b].decode() for a, b in pairwise(ends)]
+    values = (text[a:b].decode() for a, b in pairwise(ends))
     return list(zip(tensors[f"{name}.feature"].tolist(), values, strict=True))
 
 
@@ -222,12 +220,16 @@ def _load_rows(model: Model, manifest: dict[str, Any], tensors: Tensors) -> None
     for name, side, length in _sides(model):
         keys = _read_keys(name, tensors)
         if f"{name}.row" in tensors:
-            side.insert_at(keys, tensors[f"{name}.row"].tolist(), tensors[f"{name}.free"].tolist())
+            side.insert_at(keys, tensors[f"{name}.row"], tensors[f"{name}.free"].tolist())
         side.insert(key for key in keys if key not in side.index)
         at = np.fromiter((side.index[key] for key in keys), np.int64, len(keys))
-        vectors = np.zeros((len(keys), *side.rows.shape[1:]), np.float32)
-        vectors[:, :, :length] = tensors[f"{name}.vectors"]
-        side.write(at, vectors, tensors[f"{name}.mu"], length)
+        given, mu = tensors[f"{name}.vectors"], tensors[f"{name}.mu"]
+        if given.shape != (len(keys), PARTS, length) or mu.shape != (len(keys),):
+            raise ValueError(f"its {name} vectors do not fit its keys")
+        for here in (slice(i, i + BLOCK) for i in range(0, len(keys), BLOCK)):
+            vectors = np.zeros((len(at[here]), *side.rows.shape[1:]), np.float32)
+            vectors[:, :, :length] = given[here]
+            side.write(at[here], vectors, mu[here], length)
         side.updates[at] = tensors[f"{name}.updates"]
         side.seen[at] = tensors[f"{name}.seen"]
         alive = side.alive()

@@ -22,6 +22,7 @@ from trainer.rows import warm_up_rows
 from trainer.score_lines import warm_up_scores
 from trainer.scoring import log_loss, predict, score, warm_up_predict
 from trainer.setting import Setting
+from trainer.tensorfile import Data
 from trainer.trajectory import Trajectory, trace
 
 
@@ -96,7 +97,7 @@ class Offset:
         """A file of what one cycle changed."""
         return save_delta(model, changes)
 
-    def load(self, data: bytes, name: str) -> Model:
+    def load(self, data: Data, name: str) -> Model:
         """The model of a full file."""
         return load_model(data, name, self.model)
 

@@ -16,6 +16,7 @@ from trainer.features import FeatureSpec
 from trainer.instance import Buffers, Trained
 from trainer.lines import LineOptions
 from trainer.setting import Setting
+from trainer.tensorfile import Data
 from trainer.trajectory import Trajectory
 
 
@@ -223,7 +224,7 @@ class Trainer(Protocol):
         """A file of what one cycle changed."""
         ...
 
-    def load(self, data: bytes, name: str) -> Any:
+    def load(self, data: Data, name: str) -> Any:
         """The model of a full file called `name`; `InputError` if it does not fit."""
         ...
 

@@ -34,6 +34,7 @@ from orchestrator.charts.chart import (
     Span,
     Tone,
 )
+from orchestrator.charts.glyphs import legible
 
 COLOURS = ("#0072b2", "#d97706", "#009272", "#b5578c", "#2f9bd6", "#b23a00", "#8a7a00", "#6b4fb3")
 QUIET, LOSS = "#5b6470", "#c2410c"
@@ -77,7 +78,7 @@ def svg(chart: Chart) -> bytes:
 
 def drawn(chart: Chart, kind: PictureKind, layout: Layout | None = None) -> bytes:
     """The chart as a file of this kind, its panels in rows from the upper left on."""
-    layout = layout or _usual_layout(chart)
+    chart, layout = legible(chart), layout or _usual_layout(chart)
     with matplotlib.rc_context(STYLE):
         figure, grid = _sheet(chart, layout)
         for axes, panel in zip(grid, chart.panels, strict=True):

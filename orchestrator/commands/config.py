@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.commands.options import code_option, config_argument, set_option
-from orchestrator.config.file import config_text, load_config
+from orchestrator.config.file import load_config
+from orchestrator.config.rules import searched
+from orchestrator.config.schema import RunConfig
 from orchestrator.pool.ray_env import local_cores
+from orchestrator.validation.yaml import dump
 
 if TYPE_CHECKING:  # slow to load
     from orchestrator.offline.cycle_time import CycleTime
@@ -14,7 +17,10 @@ if TYPE_CHECKING:  # slow to load
 ASSUMED_EVENTS = 20_000
 """Events of a cycle where neither the source nor the user says how many."""
 DRIVER_S = 0.05
-"""About what a cycle of so many events takes beyond its training, on one machine."""
+"""About what a cycle of so many events takes beyond its training, on one machine.
+
+Of more events in proportion, which is rather too much: a part of it is the same for any number.
+"""
 WEEK_H = 7 * 24
 
 
@@ -44,7 +50,7 @@ def command(
     as this one and free, and that every instance trains to the end: aborted ones take less.
     """
     config = load_config(config_path, assignments)
-    click.echo(config_text(config), nl=False)
+    click.echo(shown_text(config), nl=False)
     if no_time or config.trainer.kind != "offset":  # OFFSET's kernel is what is measured
         return
     from orchestrator.offline.cycle_time import cycle_time  # loads the kernels
@@ -56,14 +62,30 @@ def command(
     click.echo(f"holdfast: {time_line(found, note, price)}", err=True)
 
 
+def shown_text(config: RunConfig) -> str:
+    """The config as YAML, without the keys of arms that say nothing.
+
+    A parameter that the rule leaves to `search.ranges` is shown there, with the range in use.
+    """
+    data = config.model_dump(mode="json")
+    for arm, shown in zip(config.arms, data["arms"], strict=True):
+        if arm.family is None:
+            del shown["family"]
+        for name in searched(arm.rule):
+            if shown["rule"].get(name, "") is None:
+                del shown["rule"][name]
+    return dump(data)
+
+
 def time_line(found: "CycleTime", note: str, price: float | None) -> str:
     """The time of a cycle in one line, cores without work, and the cost where there is a price."""
     arms = f" × {found.arms} arms" if found.arms > 1 else ""
+    driver_s = DRIVER_S * max(1.0, found.events / ASSUMED_EVENTS)
     cost = "" if price is None else f"; {_cost(found, price)}"
     return (
         f"{found.instances} instances{arms} × {found.events:,} events{note} on "
         f"{_cores(found.cores)}: {_duration(found.seconds)} a cycle (training only), plus the "
-        f"driver's own time (some {DRIVER_S:g} s for {ASSUMED_EVENTS:,} events){_idle(found)}{cost}"
+        f"driver's own time (some {driver_s:.2g} s for {found.events:,} events){_idle(found)}{cost}"
         f"; measured {found.event_s * 1e6:.2g} µs per event and instance on this machine"
     )
 

@@ -14,6 +14,7 @@ from orchestrator.storage.open import open_store
 from orchestrator.watch.console import duration
 from orchestrator.watch.examine import examine
 from orchestrator.watch.health import ArmHealth, Health, RunState, reasons, state_of
+from orchestrator.watch.set_aside import set_aside_text
 
 EXIT_CODES = {RunState.UNHEALTHY: 3, RunState.STOPPED: 4}
 
@@ -42,6 +43,8 @@ def command(run: str, as_json: bool) -> None:
         click.echo(json.dumps({**named, "published": published, **asdict(found)}))
     else:
         listed = lines(store.uri, found, why)
+        if aside := set_aside_text(found.set_aside, config, store.uri):
+            listed.append(f"  last hour    {aside}")
         if place is not None:
             listed.append(f"  published    {place}")
         click.echo("\n".join(listed))

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
@@ -18,6 +19,7 @@ from divergence import own_code
 from orchestrator.commands.options import code_option, config_argument, json_option, set_option
 from orchestrator.config.file import load_config
 from orchestrator.config.schema import LineagesSelect, RunConfig
+from orchestrator.journal.record import CycleRecord
 from orchestrator.journal.run_folder import ResumePoint, prepare, require_run
 from orchestrator.pool.ray_env import Cluster, local_environment
 from orchestrator.publish.background import BackgroundPublisher, open_publisher
@@ -28,6 +30,7 @@ from orchestrator.validation.extras import require_library
 from orchestrator.validation.yaml import shown_assignment
 from orchestrator.watch.console import View, open_view
 from orchestrator.watch.logs import logging_to
+from orchestrator.watch.set_aside import set_aside_in, set_aside_text
 
 if TYPE_CHECKING:  # slow to load
     from divergence.rules import Rule
@@ -94,12 +97,19 @@ def command(
             view.say(_summary("complete", start.cycle, store))
             return
         cluster = Cluster(address, ship) if address else None
+        skipped = Counter[str]()
+
+        def count(records: Sequence[CycleRecord]) -> None:
+            skipped.update(set_aside_in(records))
+
         try:
             with view:
-                ended = _train(config, store, start, view, cluster, verbose)
+                ended = _train(config, store, start, view, [count], cluster, verbose)
         except KeyboardInterrupt:
             view.say(f"stopped at once, without the cycle under way; to resume: {again}")
             raise
+    if text := set_aside_text(skipped, config, store.uri):
+        view.say(text + (f" (since cycle {start.cycle})" if start.cycle else ""))
     if ended.stopped:
         view.say(f"stopped before cycle {ended.cycle}; to resume: {again} --resume")
         sys.exit(130)
@@ -111,6 +121,7 @@ def _train(
     store: Store,
     start: ResumePoint,
     view: View,
+    others: Sequence["Listener"],
     cluster: Cluster | None,
     verbose: bool,
 ) -> "Ended":
@@ -134,7 +145,7 @@ def _train(
         ExitStack() as ray,
     ):
         metrics = RunMetrics(store.uri, live=config.source.live)
-        listeners = [view.show, metrics.update, *publish, *track]
+        listeners = [view.show, metrics.update, *others, *publish, *track]
 
         def make_pool(trainer: "Trainer", rules: Sequence["Rule"]) -> "Pool":
             view.step("connecting to Ray" if cluster else "starting Ray")

@@ -35,7 +35,10 @@ def catalogue_vectors(
     table = _read(path)
     if mapping is not None:
         for raw in raw_features(mapping, model.config.spec.ad).values():
-            table = _mapped(table, raw)
+            try:
+                table = _mapped(table, raw)
+            except InputError as error:
+                raise InputError(f"{path}: {raw.name}: {error}") from None
     if key not in table.column_names:
         raise InputError(f"{path}: has no column {key!r} (--id); it has {_column_names(table)}")
     try:

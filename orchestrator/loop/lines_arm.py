@@ -193,6 +193,7 @@ class LinesArm(ArmState):
     def _follow(self, plan: Plan, result: LinesResult, before: Lineages) -> Any:
         """Let the driver's model be that of the champion."""
         for snapshot in result.models.values():
+            self.model = self.trainer.new_model()  # two of them may be too large
             self.model = self._model_of(snapshot)
             self.has_champion, self.files = True, ()  # so that it is written in full
             return None
@@ -207,7 +208,7 @@ class LinesArm(ArmState):
 
     def _model_of(self, snapshot: LineSnapshot) -> Any:
         name = f"a line of {self.name} that is served from now on"
-        return self.trainer.load(bytes(snapshot.data), name)
+        return self.trainer.load(snapshot.data, name)
 
     # -- how to make a line's model again -------------------------------------------------------
 

@@ -6,6 +6,7 @@ models: the other run may go on or be deleted, and a replay of the first cycle s
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -34,6 +35,8 @@ from trainer.modelfile import load_model, save_model
 
 FOLDER = "started"
 MAX_BYTES = 1 << 16
+MAX_MODEL_BYTES = 1 << 28
+"""Of a model whose size the note does not name, as those of earlier versions."""
 SEARCH = TypeAdapter(SearchState)
 
 
@@ -41,44 +44,51 @@ def copy_start(
     store: Store, config: RunConfig, arm: ArmConfig, model: ModelConfig
 ) -> tuple[Model, SearchState]:
     """The model and the search that an arm starts with; copies them unless they are there."""
-    names, note_path = store.names(FOLDER), f"{FOLDER}/{arm.name}.json"
+    names, note_path = store.names(FOLDER), _note_path(arm)
     if f"{arm.name}.json" in names:
         note = json.loads(read(store, note_path, MAX_BYTES))
         if note["config_hash"] != config_hash(config):  # of a start that failed
             store.delete(note_path)
             names.remove(f"{arm.name}.json")
     if f"{arm.name}.json" not in names:
-        start = arm.start_from
-        assert isinstance(start, StartFromRun), "only such an arm is started here"
-        try:
-            record, fresh, changes = _champion(start, arm, model)
-            _check_size(fresh, config.model.tau)
-            if config.serve.mean_of > 1:  # as it is in the mean of lines that all start from it
-                wide = mean_model([fresh] * config.serve.mean_of)
-                fresh = member_of(wide, 0, model, fresh.bias, initial_mu(arm.rule))
-        except InputError as error:
-            raise InputError(f"{arm.name}: cannot start from {start.run}: {error}") from None
         if f"{arm.name}.safetensors" in names:
             store.delete(_model_path(arm))
-        store.create(_model_path(arm), save_model(fresh))
-        search = with_leader_steps(SearchState(), record.search)
-        note = {
-            "config_hash": config_hash(config),
-            "run": start.run,
-            "arm": record.arm,
-            "cycle": record.cycle,
-            "changes": changes,
-            "search": SEARCH.dump_python(search, mode="json"),
-        }
+        note = _copied(store, config, arm, model)
         store.create(note_path, json.dumps(note).encode())
     return started_model(store, arm, model), SEARCH.validate_python(note["search"])
+
+
+def _copied(store: Store, config: RunConfig, arm: ArmConfig, model: ModelConfig) -> dict[str, Any]:
+    """Copy the model that an arm starts with; returns the note about it."""
+    start = arm.start_from
+    assert isinstance(start, StartFromRun), "only such an arm is started here"
+    try:
+        record, fresh, changes = _champion(start, arm, model)
+        _check_size(fresh, config.model.tau)
+        if config.serve.mean_of > 1:  # as it is in the mean of lines that all start from it
+            wide = mean_model([fresh] * config.serve.mean_of)
+            fresh = member_of(wide, 0, model, fresh.bias, initial_mu(arm.rule))
+    except InputError as error:
+        raise InputError(f"{arm.name}: cannot start from {start.run}: {error}") from None
+    data = save_model(fresh)
+    store.create(_model_path(arm), data)
+    search = with_leader_steps(SearchState(), record.search)
+    return {
+        "config_hash": config_hash(config),
+        "run": start.run,
+        "arm": record.arm,
+        "cycle": record.cycle,
+        "changes": changes,
+        "search": SEARCH.dump_python(search, mode="json"),
+        "size": len(data),
+    }
 
 
 def start_texts(store: Store, config: RunConfig) -> Iterator[str]:
     """What each arm that was started from another run has from there, in words."""
     for arm in config.arms:
         if isinstance(arm.start_from, StartFromRun):
-            note = json.loads(read(store, f"{FOLDER}/{arm.name}.json", MAX_BYTES))
+            note = json.loads(read(store, _note_path(arm), MAX_BYTES))
             yield (
                 f"{arm.name} starts from {note['run']}, the champion of {note['arm']} after cycle "
                 f"{note['cycle']}: {note.get('changes', 'as it was')}"
@@ -89,7 +99,8 @@ def started_model(store: Store, arm: ArmConfig, model: ModelConfig) -> Model:
     """The model that an arm was started with."""
     path = _model_path(arm)
     try:
-        return load_model(read(store, path), path, model)
+        note = json.loads(read(store, _note_path(arm), MAX_BYTES))
+        return load_model(read(store, path, note.get("size", MAX_MODEL_BYTES)), path, model)
     except FileNotFoundError:
         raise InputError(f"{store.uri}/{path}: missing") from None
 
@@ -151,6 +162,10 @@ def _check_size(model: Model, tau: float) -> None:
     largest = max(float(side.inf.max(initial=0.0)) for side in (model.user, model.ad))
     if largest >= tau:
         raise InputError(f"its largest entry must be below model.tau {tau:g}, but is {largest:g}")
+
+
+def _note_path(arm: ArmConfig) -> str:
+    return f"{FOLDER}/{arm.name}.json"
 
 
 def _model_path(arm: ArmConfig) -> str:

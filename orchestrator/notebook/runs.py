@@ -10,7 +10,7 @@ import pandas as pd
 from divergence.errors import InputError
 from orchestrator.notebook.shown import AdviceBox, ReportFigure, ReportFigures, ReportPage
 from orchestrator.report.aborts import load_aborts
-from orchestrator.report.head import run_line
+from orchestrator.report.head import run_lines
 from orchestrator.report.load import Run, load_runs
 from orchestrator.report.sides import study_of
 from orchestrator.report.study import Study
@@ -98,7 +98,7 @@ class OpenRun:
         return tuple(fault for run in self._study.runs for fault in run.faults)
 
     def __repr__(self) -> str:
-        return "\n".join([*map(run_line, self._study.runs), *self.faults])
+        return "\n".join([*run_lines(self._study), *self.faults])
 
     @cached_property
     def _report(self) -> Report:

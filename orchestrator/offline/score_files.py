@@ -14,8 +14,9 @@ from orchestrator.journal.models import read_trained, served_trainer
 from orchestrator.journal.record import CorruptError, CycleRecord
 from orchestrator.offline.unseen import UnseenValues
 from orchestrator.sources.files.decoder import Decoder
-from orchestrator.sources.files.files import find_files
+from orchestrator.sources.files.files import File, find_files
 from orchestrator.sources.files.reading import Column, Reading
+from orchestrator.sources.files.rows import Block
 from orchestrator.sources.opening import resolve_spec
 from orchestrator.storage.store import Store
 from trainer.features import FeatureSpec
@@ -48,7 +49,7 @@ def score_files(
     decoder = Decoder(reading, spec)
     for file in find_files(path, reading.storage_options):
         first = 1
-        for block in decoder.blocks(file):
+        for block in _blocks(decoder, file):
             rows = decoder.decode(file, block)
             good = np.ones(len(rows.table), bool)
             good[list(rows.broken)] = False
@@ -61,6 +62,14 @@ def score_files(
                 "row": numbers,
                 "pctr": pa.array(probabilities, mask=~good),
             })  # fmt: skip
+
+
+def _blocks(decoder: Decoder, file: File) -> Iterator[Block]:
+    """The blocks of a file; InputError with all mistakes in its columns."""
+    try:
+        return decoder.blocks(file)
+    except InputError as error:
+        raise decoder.with_others(error, file) from error
 
 
 def _record(store: Store, config: RunConfig, arm: str, cycle: int | None) -> CycleRecord:

@@ -109,6 +109,7 @@ def _start(actors: int, verbose: bool) -> None:
     mask = os.umask(0o077)  # Ray writes its token with the permissions of the moment
     try:
         ray.init(
+            address="local",  # else RAY_ADDRESS or another Ray of this machine is used
             num_cpus=actors,
             include_dashboard=False,
             log_to_driver=verbose,

@@ -38,7 +38,7 @@ class Version:
     cycle: Annotated[int, Field(ge=0, le=MAX_INT)]
     """The cycle in which it was trained."""
     published: Time
-    """UTC, ISO 8601."""
+    """UTC, ISO 8601; of a copy, when the model was first published."""
     files: Annotated[tuple[FileRef, ...], Field(min_length=1, max_length=MAX_FILES)]
     """A full model, then its deltas in order, each relative to the file before it."""
     mapping: RawMapping | None = None

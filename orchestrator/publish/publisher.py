@@ -8,6 +8,7 @@ import hashlib
 import math
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 from divergence.errors import InputError
 from orchestrator.config.schema import (
@@ -19,6 +20,7 @@ from orchestrator.config.schema import (
 )
 from orchestrator.journal.models import read_model, served_config
 from orchestrator.journal.record import CorruptError, CycleRecord, FileRef
+from orchestrator.journal.run_folder import CONFIG, run_config
 from orchestrator.publish.place import (
     Version,
     newest_version,
@@ -29,6 +31,7 @@ from orchestrator.publish.place import (
 )
 from orchestrator.sources.files.mapping.raw import RawMapping, raw_mapping
 from orchestrator.sources.opening import resolve_spec
+from orchestrator.storage.open import open_store
 from orchestrator.storage.store import Store, read
 from trainer.modelfile import save_model
 
@@ -57,7 +60,8 @@ class Publisher:
         self._owner = self.line if newest is None else newest.line
         if self._owner != self.line and not take_over:
             raise InputError(
-                f"{place.uri}: holds the models of {self._owner}, not of {self.line}: publish to "
+                f"{place.uri}: holds the models of {_named(self._owner, run)}, not of "
+                f"{_named(self.line, run)}: publish to "
                 "another place, or take over once with: "
                 f"holdfast publish {run.uri} {place.uri} --arm {self.arm} --take-over"
             )
@@ -175,6 +179,19 @@ def champion_cycle(record: CycleRecord) -> int:
     """The cycle that trained the champion: an earlier one if this cycle retained no instance."""
     digits = record.model[-1].path.rpartition("/")[2].removeprefix("cycle-").split(".")[0]
     return int(digits)
+
+
+def _named(line: str, run: Store) -> str:
+    """A run and arm as a place records it, and the run's folder if it is this run or beside it."""
+    beside = [] if "://" in run.uri else sorted(Path(run.uri).parent.glob(f"*/{CONFIG}"))
+    for folder in (run.uri, *(str(path.parent) for path in beside)):
+        try:
+            known = config_hash(run_config(open_store(folder)))
+        except InputError:
+            continue
+        if line.startswith(f"{known[:16]}/"):
+            return f"{line} ({folder})"
+    return line
 
 
 def _now() -> str:

@@ -6,7 +6,6 @@ published until it is released.
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from divergence.errors import InputError
 from orchestrator.publish.place import Version, newest_first, newest_version, write_version
@@ -49,8 +48,7 @@ def _originals(place: Store) -> list[Version]:
 
 
 def _again(place: Store, newest: Version, version: Version, *, held: bool) -> Version:
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    number = newest.number + 1
-    made = replace(version, number=number, published=now, copy_of=version.number, held=held)
+    """The same model under a new number. `published` stays: it says how old the model is."""
+    made = replace(version, number=newest.number + 1, copy_of=version.number, held=held)
     write_version(place, made)
     return made

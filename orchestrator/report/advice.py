@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from orchestrator.report.interval import MAX_CYCLES, MIN_CYCLES, Estimate, cycles_for
-from orchestrator.report.measures import cycles_text, loss_text, side_text
+from orchestrator.report.measures import loss_text, side_text
 from orchestrator.report.sections.norms import ratio_text
 from orchestrator.report.study import TINY, Pair
 from orchestrator.report.verdict import points
@@ -118,7 +118,10 @@ def reason(pair: Pair, advice: Advice, evidence: Evidence, more: int | None) -> 
 
 def _why_early(pair: Pair, lift: Estimate) -> str:
     if not lift.known:
-        return f"{cycles_text(lift.count)} served by both arms: too few for an interval."
+        return (
+            f"An interval takes {MIN_CYCLES} cycles that count, served by both arms, and "
+            f"{lift.count} count{'s' * (lift.count == 1)} so far."
+        )
     return (
         f"The served log-loss of {pair.arm} is between {side_text(lift.high, '%')} and "
         f"{side_text(lift.low, '%')} than that of {pair.baseline}."
@@ -127,6 +130,8 @@ def _why_early(pair: Pair, lift: Estimate) -> str:
 
 def _wait(lift: Estimate, more: int) -> str:
     if not lift.known:
-        return f"At least {more} more {'are' if more > 1 else 'is'} needed."
+        unsettled = more - (MIN_CYCLES - lift.count)
+        why = f", {unsettled} of them for a longer acclimation" if unsettled > 0 else ""
+        return f"At least {more} more {'are' if more > 1 else 'is'} needed{why}."
     about = f"about {float(f'{more:.2g}'):,.0f}" if more < MAX_CYCLES / 2 else "over half a million"
     return f"To decide at this variance takes {about} more cycle{'s' * (more > 1)}."

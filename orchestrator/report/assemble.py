@@ -20,7 +20,7 @@ from orchestrator.report.sections.settings import settings
 from orchestrator.report.sections.stability import stability
 from orchestrator.report.sections.story import story_section
 from orchestrator.report.study import Study
-from orchestrator.report.verdict import without_verdict
+from orchestrator.report.verdict import few_once, without_verdict
 
 OWN_ORDER = ("rules", "lift", "retained", "losses", "settings", "regime")
 """The first sections of a report on runs that do not repeat the paper's design."""
@@ -59,11 +59,12 @@ def sections_of(study: Study, aborts: Sequence[Abort] = ()) -> tuple[Section, ..
 
 
 def _finished(section: Section, study: Study) -> Section:
-    """Remove empty charts, and verdicts on comparisons that the paper does not make."""
+    """Remove empty charts, repetitions, and verdicts on what the paper does not compare."""
     charts = tuple(chart for chart in section.charts if chart.panels)
     findings = section.findings
     if section.compares_main_arms:
         findings = tuple(
             f if study.is_paper_comparison(f.run) else without_verdict(f) for f in findings
         )
+    findings = tuple(replace(f, text=few_once(f.text)) for f in findings)
     return replace(section, charts=charts, findings=findings)

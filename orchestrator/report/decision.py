@@ -23,6 +23,7 @@ from orchestrator.report.sides import (
     within,
 )
 from orchestrator.report.study import DAY, Pair, Study
+from orchestrator.sources.files.config import FilesConfig
 
 MAX_OTHERS = 6
 """The most other arms that a box names."""
@@ -90,15 +91,23 @@ class Decision:
 def decisions(study: Study) -> tuple[Decision, ...]:
     """A decision for every run with two arms that share a cycle, and for runs on the same events.
 
-    Only one, where arms of two runs were asked about; InputError if their events are not the same.
+    What was asked for is first: runs on the same events side by side, or the run that RUN:ARM
+    names. Only one, where arms of two runs were asked about; InputError if their events differ.
     """
     asked = requested_across(study)
     if asked is not None:
         return (_asked(study, *asked),)
-    found = [_of_run(study, run) for run in study.searching.shown]
+    runs = sorted(study.searching.shown, key=lambda run: not _is_named(study, run))
+    found = [_of_run(study, run) for run in runs]
     if study.baseline is None and study.challenger is None:
-        found += [_of_alternative(study, run) for run in alternatives(study)]
+        found = [*(_of_alternative(study, run) for run in alternatives(study)), *found]
     return tuple(one for one in found if one is not None)
+
+
+def _is_named(study: Study, run: Run) -> bool:
+    """Whether RUN:ARM asked about this run."""
+    asked = (study.baseline, study.challenger)
+    return any(name is not None and name.startswith(f"{run.name}:") for name in asked)
 
 
 def _asked(study: Study, ours: RunArm | None, theirs: RunArm | None) -> Decision:
@@ -213,7 +222,10 @@ def _next_step(compared: Compared, advice: Advice, more: int | None) -> str:
     longer = " and ".join(f"{run.name} to {run.cycles + more:,} cycles" for run in runs)
     limited = [run for run in runs if (run.config.cycles or math.inf) < run.cycles + more]
     how = " and ".join(f"`--set cycles={run.cycles + more}`" for run in limited)
-    return f"Next: continue {longer}{f': the same command with {how}' if limited else ''}."
+    command = f"the same command with {how}" if limited else ""
+    if any(isinstance(run.config.source, FilesConfig) for run in runs):
+        command = f"add files with later events, then {command or 'the same command'}"
+    return f"Next: continue {longer}{f': {command}' if command else ''}."
 
 
 def _more_cycles(pair: Pair, evidence: Evidence) -> int:

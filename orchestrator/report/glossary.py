@@ -8,6 +8,12 @@ WORDS = {
     "champion": "the model of an arm after a cycle: that of the winning instance. The next cycle "
     "starts from it",
     "chunk": "the events of one cycle",
+    "draw": "a setting picked at random from its ranges or around the last "
+    "champion's, for one instance; draws x/÷30 reach from a 30th of the "
+    "middle to 30 times it",
+    "dual ascent": "the paper's way to bound vectors: each has a price, mu, which "
+    "rises while the vector is too long and pulls it back. `entropic` "
+    "and `euclidean` are its two forms",
     "dual step": "the step size of the dual variable mu, which pulls a vector back",
     "gain": "by how much a log-loss is lower than that of a constant CTR, in percent; 0 is a model "
     "that knows only the CTR",
@@ -20,6 +26,8 @@ WORDS = {
     "and arm",
     "mean of lines": "with `serve: {mean_of: 4}`: what is served is one model, whose logits are "
     "the mean of those of the four best lines. Its members are those lines",
+    "point of gain": "a difference of one between two gains, which are in percent: "
+    "from a gain of 10% to one of 12% are two points",
     "price": "mu of a vector: how hard its bound pulls it back. It rises while the vector is too "
     "long, and falls otherwise",
     "regret": "by how much the served log-loss is worse than that of the best fixed setting of the "
@@ -32,6 +40,8 @@ WORDS = {
     "the events of this cycle before they are trained on: what users would have seen",
     "setting": "the hyper-parameters of an instance: eta0, alpha, beta and those of the rule",
     "tau": "the size of an entry at which an instance counts as diverged",
+    "twins": "a design of the simulated A/B test: both arms serve the same users, "
+    "each in its own copy of the market, so that only the arms differ",
     "useful": "retained, with a better log-loss than predicting the CTR of the chunk for every "
     "event",
 }

@@ -12,6 +12,7 @@ from orchestrator.report.load import Run
 from orchestrator.report.stream import stream_lines
 from orchestrator.report.study import Study
 from orchestrator.watch.lines import summary_of
+from orchestrator.watch.set_aside import set_aside_in, set_aside_text
 
 MAX_FAULTS = 20
 MAX_BOXES = 3
@@ -54,7 +55,7 @@ def _code(text: str) -> str:
 
 def head(study: Study, refused: Sequence[str], lines: Sequence[str] = ()) -> str:
     """Runs, further lines about them, and faults, as HTML."""
-    listed = [*map(run_line, study.runs), *line_summaries(study), *stream_lines(study), *lines]
+    listed = [*run_lines(study), *line_summaries(study), *stream_lines(study), *lines]
     runs = "".join(f"<li>{escape(line)}</li>" for line in listed)
     words = '<li><a href="#words">What the words mean</a></li>'
     return f'<ul class="runs soft">{runs}{words}</ul>{_faults(study, refused)}'
@@ -73,6 +74,21 @@ def foot(files: Sequence[str]) -> str:
         "of their differences are clipped to what is possible.</p>"
         f"{beside}{glossary()}"
     )
+
+
+def run_lines(study: Study) -> list[str]:
+    """A line that describes each run, followed by one about the rows that it did not train on.
+
+    A run without cycles has none: it is among the faults.
+    """
+    begun = [run for run in study.runs if run.cycles]
+    return [line for run in begun for line in (run_line(run), _set_aside(run)) if line]
+
+
+def _set_aside(run: Run) -> str | None:
+    records = (record for own in run.records.values() for record in own)
+    text = set_aside_text(set_aside_in(records), run.config, run.uri)
+    return text and f"{run.name}: {text}"
 
 
 def run_line(run: Run) -> str:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -14,9 +15,10 @@ from rich.text import Text
 from orchestrator.charts.chart import Numbers, numbers
 from orchestrator.report.advice import Advice
 from orchestrator.report.decision import Decision
-from orchestrator.report.head import faults, line_summaries, run_line
+from orchestrator.report.head import faults, line_summaries, run_lines
 from orchestrator.report.interval import Estimate, share_interval
 from orchestrator.report.load import Run
+from orchestrator.report.measures import cycles_text
 from orchestrator.report.section import summary_lines
 from orchestrator.report.sections.retained import HEAVY, LIGHT, discards
 from orchestrator.report.stream import stream_lines
@@ -43,7 +45,7 @@ def summary(report: Report) -> RenderableType:
     """The summary, for a terminal or as plain lines."""
     study, sections = report.study, report.sections
     parts: list[RenderableType] = [_box(one, len(report.decisions)) for one in report.decisions]
-    parts += [Text(run_line(run)) for run in study.runs]
+    parts += [Text(line) for line in run_lines(study)]
     parts += [Text(line) for line in (*line_summaries(study), *stream_lines(study))]
     parts += [Text(line, style="red") for line in faults(study, report.refused)]
     if study.searching.shown:
@@ -103,20 +105,22 @@ def brief(report: Report) -> list[str]:
 
 
 def _retained_line(study: Study, run: Run) -> str:
-    """The retained fractions of the compared arms, on the cycles that they share."""
-    pair, base = study.main_pair(run), study.baseline_of(run)
-    arms = {base: study.of(run, base)}
-    if pair is not None:
-        arms = {pair.baseline: pair.theirs, pair.arm: pair.ours}
-    parts = []
-    for arm, frame in arms.items():
-        series = frame["retained_fraction"]
-        parts.append(
-            f"{arm} retains {series.mean():.1%} of its instances and loses over "
-            f"{HEAVY:.0%} in {discards(series, HEAVY).mean:.1%} of the cycles"
-        )
+    """What the compared arms retain, each over all its cycles, as in the table of the arms."""
+    arms = filter(None, (study.baseline_of(run), study.challenger_of(run)))
+    found = [_retained_part(arm, study.of(run, arm)["retained_fraction"]) for arm in arms]
     name = f"{run.name}: " if len(study.shown) > 1 else ""
-    return name + "; ".join(parts)
+    return name + "; ".join(found)
+
+
+def _retained_part(arm: str, fractions: pd.Series) -> str:
+    known = fractions.dropna()
+    if known.empty:
+        return f"{arm} has no cycle yet"
+    heavy = round(discards(known, HEAVY).mean * len(known))
+    return (
+        f"{arm} retains {known.mean():.1%} of its instances and fell below {1 - HEAVY:.0%} in "
+        f"{heavy or 'none'} of its {cycles_text(len(known))}"
+    )
 
 
 def summary_data(report: Report) -> dict[str, Any]:

@@ -6,12 +6,15 @@ here if any of them fails.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from orchestrator.report.interval import Estimate
+
+_FEW = re.compile(r" \((\d+) cycles: too few for an interval\)")
 
 
 class Verdict(StrEnum):
@@ -46,6 +49,18 @@ class Finding:
 def without_verdict(finding: Finding) -> Finding:
     """The finding without its verdict, for a comparison that the paper does not make."""
     return replace(finding, verdict=None, statements=())
+
+
+def few_once(text: str) -> str:
+    """A sentence that says of several numbers that they have no interval says it once, at its end.
+
+    "1% (3 cycles: too few for an interval), 2% (3 cycles: …)." -> "1%, 2%. 3 cycles are too few …".
+    """
+    counts = _FEW.findall(text)
+    if len(counts) < 2:
+        return text
+    which = " and ".join(dict.fromkeys(counts))
+    return f"{_FEW.sub('', text)} {which} cycles are too few for an interval."
 
 
 def judged(text: str, run: str, *statements: Statement) -> Finding:

@@ -1,9 +1,11 @@
 """Click probabilities from the newest published champion: what each path answers."""
 
+import math
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,6 +17,7 @@ from orchestrator.serving.request import RequestError
 from orchestrator.serving.scorer import Scored, Scorer
 from orchestrator.serving.snapshot import Table
 from orchestrator.serving.turns import Answer, BusyError, Work
+from orchestrator.sources.files.mapping.raw import RawFeature
 from orchestrator.validation.errors import printable
 
 MOST_UNSEEN = 20
@@ -35,7 +38,7 @@ class App:
     def __init__(
         self, scorer: Scorer, max_age_s: float | None = None, metrics: Metrics | None = None
     ) -> None:
-        """`/health` reports a model that is older than `max_age_s` as stale."""
+        """`/health` reports a model that is older than `max_age_s` as stale, unless it is held."""
         self.scorer, self._max_age_s = scorer, max_age_s
         self.metrics = metrics or Metrics(scorer)
         self._score = BodyDecoder(ScoreRequest, scorer.limits)
@@ -97,8 +100,12 @@ class App:
         return Answer(200, encode(info | {"vector": vector.tolist(), "bias": bias}))
 
     def _health(self) -> Answer:
-        """200 while the model is fresh, 503 once it is stale."""
-        stale = self._max_age_s is not None and self.scorer.age_s > self._max_age_s
+        """200 while the model is fresh, 503 once it is stale.
+
+        A held one is old because someone decided so, and must not take all serving down.
+        """
+        limit = math.inf if self._max_age_s is None else self._max_age_s
+        stale = self.scorer.age_s > limit and not self.scorer.current.version.held
         body = {"status": "stale" if stale else "ok"} | status(self.scorer)
         return Answer(503 if stale else 200, encode(body))
 
@@ -111,17 +118,16 @@ class App:
         expects = {name: feature.expects for name, feature in raw.items()}
         more = {"features": sides, "expects": expects, "vectors": len(scorer.current)}
         current = scorer.current
-        example = {"user": example_of(current.user), "ads": [example_of(current.ad)]}
+        example = {"user": example_of(current.user, raw), "ads": [example_of(current.ad, raw)]}
         return Answer(200, encode(status(scorer) | more | {"example": example}))
 
 
-def example_of(table: Table) -> dict[str, Any]:
-    """For each feature of users or ads a value that the model knows, for a first request."""
-    found: dict[str, Any] = {}
-    for feature, rows in zip(table.features, table.rows, strict=True):
-        value = next(iter(rows), "") or None
-        found[feature.name] = [value] if feature.multi and value is not None else value
-    return found
+def example_of(table: Table, raw: Mapping[str, RawFeature]) -> dict[str, Any]:
+    """For each feature of users or ads a raw value that the model knows, for a first request."""
+    return {
+        feature.name: raw[feature.name].example(list(islice(filter(None, rows), 2)))
+        for feature, rows in zip(table.features, table.rows, strict=True)
+    }
 
 
 def refusal(code: int, lines: Sequence[str]) -> Answer:
@@ -158,6 +164,7 @@ def status(scorer: Scorer) -> dict[str, Any]:
         "line": version.line,
         "published": version.published,
         "age_s": round(scorer.age_s, 3),
+        "held": version.held,
         "swaps": watch.swaps,
         "faults": watch.faults,
         "last_fault": watch.last_fault,

@@ -133,7 +133,7 @@ class Scorer:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the current version was published."""
+        """Seconds since the current model was first published."""
         published = datetime.fromisoformat(self.current.version.published)
         return (datetime.now(UTC) - published).total_seconds()
 

@@ -14,6 +14,9 @@ from orchestrator.sources.files.reading import Reading
 from orchestrator.validation.strict import Strict
 from trainer.features import FeatureSpec
 
+LATE_ROW, LATE_FILE = LATE_REASONS = "late row", "late file"
+"""Why a good row is set aside: it is older than what was trained."""
+
 
 @dataclass(frozen=True, slots=True)
 class Events:

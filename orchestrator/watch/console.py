@@ -164,6 +164,7 @@ def summary(record: CycleRecord) -> dict[str, Any]:
         "cycle": record.cycle,
         "arm": record.arm,
         "events": record.chunk.events,
+        "set_aside": record.chunk.set_aside,
         **asdict(count_outcomes(record)),
         "caution": record.caution,
         "winner": record.winner,
@@ -192,8 +193,10 @@ def _lines_summary(record: CycleRecord) -> dict[str, Any]:
 def line(record: CycleRecord) -> str:
     """A record in short, for a person."""
     count, best = count_outcomes(record), winning_outcome(record)
+    aside = sum(record.chunk.set_aside.values())
+    skipped = [f"{aside} rows set aside"] if aside else []
     if not record.outcomes:
-        return f"{record.arm}  no events"
+        return "  ".join([record.arm, "no events", *skipped])
     parts = [record.arm, f"retained {count.retained}/{count.launched}"]
     parts += [f"{name} {n}" for name in ("failed", "late") if (n := getattr(count, name))]
     if best is None:
@@ -204,7 +207,7 @@ def line(record: CycleRecord) -> str:
         parts.append(f"serves {mean}")
     if record.caution:
         parts.append(f"drawn cautiously (level {record.caution})")
-    return "  ".join(parts)
+    return "  ".join(parts + skipped)
 
 
 def table(records: Sequence[CycleRecord], cycles: int | None, seconds: Sequence[float]) -> Table:

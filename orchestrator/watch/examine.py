@@ -16,6 +16,7 @@ from orchestrator.watch.health import (
     last_hour,
     parse_time,
 )
+from orchestrator.watch.set_aside import set_aside_in
 
 
 def examine(
@@ -42,6 +43,7 @@ def examine(
         interval_s=interval_s(newest),
         lag_s=(now - parse_time(live)).total_seconds() if live else None,
         damaged=tuple(fault for _, damaged in hours.values() for fault in damaged),
+        set_aside=set_aside_in(record for records, _ in hours.values() for record in records),
     )
 
 

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
@@ -77,6 +77,8 @@ class Health:
     lag_s: float | None
     """Age of the newest trained event; None unless the source is a live stream."""
     damaged: tuple[str, ...]
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    """Rows of the last hour that were skipped, by reason."""
 
 
 def last_hour(

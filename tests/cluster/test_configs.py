@@ -17,10 +17,12 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 CLUSTER = CONFIGS / "cluster"
 
 
-def load(name: str, tls: bool = False) -> dict[str, Any]:
-    """A file; with TLS switched on as the README says: sed -i 's/# tls: //'."""
+def load(name: str, *switched_on: str) -> dict[str, Any]:
+    """A file; with "tls" switched on as the README says, sed -i 's/# tls: //', or "private"."""
     text = (CLUSTER / name).read_text()
-    found: dict[str, Any] = yaml.safe_load(text.replace("# tls: ", "") if tls else text)
+    for part in switched_on:
+        text = text.replace(f"# {part}: ", "")
+    found: dict[str, Any] = yaml.safe_load(text)
     return found
 
 
@@ -62,9 +64,22 @@ def test_what_ray_does_not_check(cloud: str, provider: set[str], size: str) -> N
     assert not re.search(r"[0-9a-f]{32}", (CLUSTER / f"{cloud}.yaml").read_text())  # no token
 
 
+def test_ray_up_accepts_a_private_subnet() -> None:
+    given = load("aws.yaml", "private")
+    check_as_ray_up_does(given)
+    assert given["provider"]["use_internal_ips"] is True
+    head, worker = (
+        given["available_node_types"][name]["node_config"] for name in ("head", "worker")
+    )
+    for node in (head, worker):
+        assert (node["SubnetIds"], node["SecurityGroupIds"]) == (["SUBNET"], ["SECURITY-GROUP"])
+    assert head["IamInstanceProfile"] == {"Arn": "INSTANCE-PROFILE-ARN"}
+    assert "IamInstanceProfile" not in worker, "workers need no permissions"
+
+
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_ray_up_accepts_the_config_with_tls(cloud: str) -> None:
-    given = load(f"{cloud}.yaml", tls=True)
+    given = load(f"{cloud}.yaml", "tls")
     check_as_ray_up_does(given)
     options = [o.removeprefix("-e ").split("=") for o in given["docker"]["run_options"]]
     environment = dict(option for option in options if option[0].startswith("RAY_"))
@@ -78,7 +93,7 @@ def test_ray_up_accepts_the_config_with_tls(cloud: str) -> None:
 
 @pytest.mark.parametrize("name", ["raycluster.yaml", "rayjob.yaml"])
 def test_kubernetes_manifests_with_tls_are_strictly_valid(name: str) -> None:
-    manifest = load(name, tls=True)
+    manifest = load(name, "tls")
     check_manifest(manifest)
     assert manifest["spec"].get("rayClusterSpec", manifest["spec"])["tlsOptions"] == {}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from orchestrator.cli import holdfast
 from orchestrator.commands.run import LAST_S
 from orchestrator.storage.lease import hold_lease
 from orchestrator.storage.open import open_store
@@ -20,6 +23,7 @@ from support.tensorboard_logs import written_steps
 
 pytestmark = pytest.mark.slow
 
+COLUMNS = "timestamp,click,age,gender,device,campaign,category"
 COMMAND = [sys.executable, "-c", "from orchestrator.cli import main; main()"]
 
 
@@ -50,6 +54,19 @@ def test_ctrl_c_finishes_the_cycle_and_says_how_to_go_on(tmp_path: Path) -> None
     cycles = f"cycles={shown[-1] + 1}"
     go_here(small(cycles), short)
     assert bits(out, small()) == bits(short, small())
+
+
+def test_the_end_says_how_many_rows_were_set_aside(ray_of_two_cores: None, tmp_path: Path) -> None:
+    lines = [f"2024-01-01T00:00:{i:02d}Z,{i % 2},20,f,tv,c{i % 3},x" for i in range(60)]
+    (tmp_path / "events.csv").write_text("\n".join([COLUMNS, *lines, "soon,1,20,f,tv,c1,x\n"]))
+    config, out = tmp_path / "run.yaml", tmp_path / "out"
+    files = {"kind": "files", "path": f"{tmp_path}/events.csv", "cut": {"events": 61}}
+    source = json.dumps(files | {"max_broken_share": 0.1})
+    config.write_text(re.sub("source: {.*?}", f"source: {source}", SMALL, flags=re.DOTALL))
+    done = CliRunner().invoke(holdfast, ["run", str(config), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert f"\n1 row set aside: {out}/quarantine\n" in done.output
+    assert len(list((out / "quarantine").iterdir())) == 1
 
 
 def test_a_second_ctrl_c_ends_a_run_whose_storage_does_not_answer(

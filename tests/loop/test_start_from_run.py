@@ -1,5 +1,6 @@
 """A run that begins with the champion of another run."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from divergence.errors import InputError
 from orchestrator.config.schema import RunConfig, feature_spec
 from orchestrator.journal.journal import read_record
 from orchestrator.journal.models import model_config
+from orchestrator.loop import start_run
 from orchestrator.loop.start_run import copy_start, start_texts
 from orchestrator.offline.replay import replay
 from orchestrator.sources.opening import resolve_spec
@@ -64,6 +66,23 @@ def test_it_is_said_what_is_kept(first: Path, tmp_path: Path) -> None:
         "age, device, campaign; drops: gender, category; new: geo, advertiser; overlap 2 -> 3; "
         "rule l2 -> entropic"
     )
+
+
+def test_a_start_reads_a_model_as_large_as_the_note_says(
+    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of five million vectors has more bytes than are read of a file of unknown size."""
+    config, store = start(first), open_store(str(tmp_path))
+    spec = resolve_spec(config.source, feature_spec(config.features))
+    arm, shape = config.arms[0], model_config(config, spec)
+    monkeypatch.setattr(start_run, "MAX_MODEL_BYTES", 100)
+    assert len(copy_start(store, config, arm, shape)[0])
+    note = tmp_path / "started" / "new.json"
+    written = json.loads(note.read_text())
+    del written["size"]  # as an earlier version wrote it
+    note.write_text(json.dumps(written))
+    with pytest.raises(InputError, match="must have at most 100 bytes, but has more"):
+        copy_start(store, config, arm, shape)
 
 
 def champion_step(first: Path) -> float:

@@ -1,5 +1,6 @@
-"""A local Ray ends with the process that started it, also if that is killed."""
+"""A run without a cluster has its own Ray, which ends with the process, also if that is killed."""
 
+import os
 import subprocess
 import sys
 import time
@@ -43,9 +44,11 @@ def name_of(pid: str) -> str:
         return ""
 
 
-def test_nothing_of_ray_is_left_when_its_driver_is_killed() -> None:
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", DRIVER], stdin=pipe, stdout=pipe) as driver:
+def test_the_own_ray_starts_beside_another_and_ends_with_its_driver() -> None:
+    """Ray finds another cluster in RAY_ADDRESS, and in a file below /tmp that all users share."""
+    pipe, another = subprocess.PIPE, os.environ | {"RAY_ADDRESS": "127.0.0.1:6379"}
+    command = [sys.executable, "-c", DRIVER]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=another) as driver:
         assert driver.stdout is not None
         assert driver.stdout.readline() == b"started\n"
         started = below(driver.pid)

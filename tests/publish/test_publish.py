@@ -100,7 +100,8 @@ def test_a_place_belongs_to_one_line_until_it_is_taken_over(
     mine.publish(run.play())
     other = SmallRun(tmp_path / "other", TEXT.replace("seed: 3", "seed: 4"))
     record = other.play()
-    with pytest.raises(InputError, match=r"holds the models of .*, not of .*--take-over"):
+    names = rf"/production \({run.store.uri}\), not of \w+/production \({other.store.uri}\): "
+    with pytest.raises(InputError, match=rf"holds the models of \w+{names}.*--take-over"):
         publisher(other, place)
     taken = publisher(other, place, take_over=True).publish(record)
     assert taken is not None

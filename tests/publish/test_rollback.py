@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,9 @@ from orchestrator.config.schema import PublishConfig
 from orchestrator.publish.follower import Follower
 from orchestrator.publish.origin import PlaceOrigin
 from orchestrator.publish.publisher import Publisher
-from orchestrator.publish.rollback import roll_back
+from orchestrator.publish.rollback import go_forward, roll_back
+from orchestrator.serving.app import App
+from orchestrator.serving.scorer import Scorer
 from orchestrator.storage.local_store import LocalStore
 from support.small_run import TEXT, SmallRun
 from trainer.modelfile import save_model
@@ -71,6 +74,27 @@ def test_health_says_that_a_place_is_held(tmp_path: Path) -> None:
     assert health().startswith(f"published    {held}")
     told = CliRunner().invoke(holdfast, ["health", run.store.uri, "--json"]).output
     assert json.loads(told)["published"]["held"] is True
+
+
+def test_serving_says_held_and_how_old_the_model_is(run: SmallRun, tmp_path: Path) -> None:
+    place = LocalStore(tmp_path / "place")
+    publisher = Publisher(run.config, run.store, place, PublishConfig(to=place.uri))
+    first, _ = publisher.publish(run.play()), publisher.publish(run.play())
+    assert first is not None
+    app = App(Scorer(PlaceOrigin(place)), max_age_s=1e-9)
+
+    def health() -> dict[str, Any]:
+        app.scorer.refresh()
+        found: dict[str, Any] = json.loads(app.answer("GET", "/health").body)
+        return found
+
+    assert (health()["status"], health()["held"]) == ("stale", False)
+    roll_back(place)
+    held = health()
+    assert (held["held"], held["status"]) == (True, "ok"), "it was decided to serve an old model"
+    assert held["published"] == first.published
+    go_forward(place)
+    assert (health()["status"], health()["held"]) == ("stale", False)
 
 
 def test_where_there_is_nothing_to_go_to(run: SmallRun, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.charts.chart import span_of
+from orchestrator.charts.chart import Axis, Bars, Chart, Panel, numbers, span_of
+from orchestrator.charts.glyphs import legible
+from orchestrator.charts.picture import Layout, drawn
 from orchestrator.report.terminal import sparkline
 
 
@@ -40,3 +42,15 @@ def test_a_sparkline_shows_rise_gap_and_bounds() -> None:
     assert sparkline(np.arange(100.0), 0, 99, width=8) == "▁▂▃▄▅▆▇█"
     assert sparkline(np.array([-5.0, 9.0]), 0, 1) == "▁█"
     assert sparkline(np.zeros(0), 0, 1) == ""
+
+
+def test_characters_that_the_font_lacks_are_marked_without_a_warning() -> None:
+    bars = Bars("", 0, numbers([1.0]), ("臺北 50%",))
+    panel = Panel("é", Axis("", 0.0, 1.0), Axis("", -0.5, 0.5, names=("臺北",)), (bars,))
+    chart = Chart("stream", "mine", "", (panel,))
+    assert drawn(chart, "png", Layout(columns=1, width=4.0, annotated=True))  # warnings are errors
+    shown = legible(chart)
+    assert shown.title == "mine (�: a character that the font lacks)"
+    assert shown.panels[0].title == "é"
+    assert shown.panels[0].y.names == ("��",)
+    assert legible(shown).title == shown.title

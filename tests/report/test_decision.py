@@ -16,7 +16,7 @@ from orchestrator.report.load import Run
 from orchestrator.report.measures import loss_text, lost_compute, ratio_of_means
 from orchestrator.report.study import Pair, Study
 from orchestrator.storage.open import open_store
-from support.configs import ARMS, simulated
+from support.configs import ARMS, config, simulated
 from support.made_up_runs import autoregressive, made_up_records, write_run
 
 OWN = "[{name: old, rule: decay}, {name: new, rule: clippy}, {name: third, rule: max_norm}]"
@@ -135,7 +135,27 @@ def test_too_early_says_how_long_to_wait() -> None:
     tiny = decided(ARMS, cycles=3)
     assert tiny.more_cycles == 10  # cycle 0 has no served champion
     assert tiny.reason == (
-        "2 cycles served by both arms: too few for an interval. At least 10 more are needed."
+        "An interval takes 12 cycles that count, served by both arms, and 2 count so far. At least "
+        "10 more are needed."
+    )
+    start = ARMS.replace("entropic}", "entropic, start_from: {arm: production, cycle: 8}}")
+    forked = decided(start, cycles=14)  # of 6 shared cycles one is acclimation, of 16 four
+    assert forked.more_cycles == 10
+    assert forked.reason.endswith(
+        "and 5 count so far. At least 10 more are needed, 3 of them for a longer acclimation."
+    )
+
+
+def test_a_run_over_files_goes_on_when_files_are_added() -> None:
+    given = config(
+        "source: {kind: files, path: events, cut: {events: 40}}\n"
+        f"features: {{user: [age], ad: [ad], timestamp: null}}\narms: {ARMS}\n"
+    )
+    made = made_up_records(given, 9)
+    records = {arm.name: tuple(r for r in made if r.arm == arm.name) for arm in given.arms}
+    [found] = decisions(Study((Run("lin", "lin", given, records, ()),)))
+    assert found.next_step == (
+        "Next: continue lin to 13 cycles: add files with later events, then the same command."
     )
 
 

@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -83,7 +84,17 @@ def test_a_report_on_the_papers_design_opens_with_the_picture_then_the_decision(
     assert sorted(marks, key=head.index) == list(marks)
     assert 'id="chart-retained"' not in rest
     retained, decision, _ = report(str(tmp_path), "--brief").output.splitlines()
-    assert retained.startswith("production retains")
+    table = pd.read_csv(tmp_path / "cycles.csv")
+    parts = []
+    for arm in ("production", "entropic"):
+        own = table[table["arm"] == arm]["retained_fraction"]  # all cycles, not the shared ones
+        low = int((own < 0.8 - 1e-12).sum())
+        parts.append(
+            f"{arm} retains {own.mean():.1%} of its instances and fell below 80% in "
+            f"{low or 'none'} of its {len(own)} cycles"
+        )
+    assert retained == "; ".join(parts)
+    assert "of its 40 cycles; entropic" in retained
     assert "served log-loss" in decision or "too few" in decision
 
 
@@ -220,3 +231,27 @@ def test_a_week_of_six_arms_is_small_and_takes_seconds(tmp_path: Path) -> None:
     write(compute(loaded), Output(str(tmp_path / "out")))
     assert time.process_time() - begin < 30  # about 9 s; other people's work may be in the way
     assert (tmp_path / "out" / "report.html").stat().st_size < 5e6
+
+
+def test_the_head_says_which_rows_were_not_trained(tmp_path: Path) -> None:
+    given, run = simulated("[{name: a, rule: l2}, {name: b, rule: entropic}]"), tmp_path / "lin"
+    made = made_up_records(given, 20)
+    for number in (0, 1):  # the first cycle of both arms, which have the same chunk
+        chunk = replace(made[number].chunk, set_aside={"timestamp is null": 20})
+        made[number] = made[number].model_copy(update={"chunk": chunk})
+    assert made[0].cycle == made[1].cycle
+    write_run(open_store(str(run)), given, made)
+    text = f"lin: 20 rows set aside: {run}/quarantine"
+    assert text in report(str(run)).output.splitlines()
+    assert f"<li>{text}</li>" in (run / "report.html").read_text()
+
+
+def test_a_run_that_failed_to_start_is_one_line(day: Path, tmp_path: Path) -> None:
+    given, failed = simulated("[{name: a, rule: l2}, {name: b, rule: entropic}]"), tmp_path / "no"
+    write_run(open_store(str(failed)), given, [])
+    text = f"{failed}: no cycle is committed yet"
+    alone = report(str(failed))
+    assert str(alone.exception) == text
+    assert sorted(path.name for path in failed.iterdir()) == ["config.yaml"]
+    output = report(str(day), str(failed), "--out", str(tmp_path / "report")).output
+    assert [line for line in output.splitlines() if line.startswith("no: ")] == [f"no: {text}"]

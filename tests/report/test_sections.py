@@ -27,7 +27,7 @@ from orchestrator.report.study import Study, running_mean
 from orchestrator.report.verdict import Verdict
 from orchestrator.report.write import compute, write
 from orchestrator.storage.output import Output
-from support.configs import ARMS, simulated
+from support.configs import ARMS, config, simulated
 from support.made_up_runs import made_up_records
 
 RULES = """[{name: production, rule: l2}, {name: entropic, rule: entropic},
@@ -122,6 +122,17 @@ def test_settings_that_win_have_no_verdict_before_there_are_enough_cycles() -> N
     assert verdict("settings", made_up(cycles=40)) is not Verdict.OPEN
 
 
+def test_lines_have_no_draws_and_no_verdict_on_the_papers_search() -> None:
+    given = config(f"source: simulator\nsearch: {{select: {{kind: lineages}}}}\narms: {ARMS}\n")
+    run = run_of(given, made_up_records(given, 40))
+    [found] = section("settings", run).findings
+    assert found.verdict is None
+    assert found.text.endswith("Here a line keeps its setting, so there is no verdict.")
+    regime = section("regime", run)
+    assert regime.findings == ()
+    assert "runs of lines have no draws" in regime.note
+
+
 def test_the_opposite_is_found_where_it_is_so() -> None:
     run = made_up(loss={"production": 0.004, "entropic": 0.2}, lift={"entropic": -1.0})
     assert verdict("retained", run) is Verdict.DISAGREES
@@ -162,6 +173,13 @@ def test_lift_is_relative_to_the_baseline_and_positive_where_better() -> None:
     assert pair is not None
     assert (pair.arm, pair.baseline) == ("entropic", "production")
     assert pair.lift().mean() == pytest.approx(2.0, abs=0.4)
+
+
+def test_the_smoothed_lift_begins_with_the_first_lift() -> None:
+    [chart] = section("lift", made_up(cycles=20)).charts
+    raw, smooth = (mark for mark in chart.panels[0].marks if isinstance(mark, Line))
+    assert math.isnan(raw.y[0]), "no model is served in the first cycle"
+    assert np.isnan(smooth.y).tolist() == np.isnan(raw.y).tolist()
 
 
 def test_the_acclimation_of_an_arm_that_began_with_the_baselines_model_does_not_count() -> None:
@@ -210,6 +228,33 @@ def test_no_duel_without_both_rules(day_run: Run) -> None:
 def test_the_naive_rule(loss: float, lift: float, expected: Verdict) -> None:
     run = made_up(RULES, loss={"production": 0.1, "naive": loss}, lift={"naive": lift})
     assert verdict("rules", run) is expected
+
+
+def test_arms_that_retain_the_same_share_are_a_tie() -> None:
+    none = {"production": 0.0, "entropic": 0.0, "slow": 0.5, "fast": 0.5, "naive": 0.5}
+    [both] = section("rules", made_up(ARMS, 20, loss=none)).findings
+    assert "shared cycles of 2 arms, both retain " in both.text
+    first_two = section("rules", made_up(RULES, 20, loss=none)).findings[-1]
+    assert "production and entropic retain most (" in first_two.text
+
+
+def test_times_per_event_are_over_the_cycles_that_all_arms_share() -> None:
+    start = ARMS.replace(
+        "rule: entropic}", "rule: entropic, start_from: {arm: production, cycle: 8}}"
+    )
+    run = made_up(start, 30)
+    slow = tuple(
+        r.model_copy(
+            update={"outcomes": tuple(replace(o, seconds=9 * o.seconds) for o in r.outcomes)}
+        )
+        if r.cycle <= 16
+        else r
+        for r in run.records["production"]
+    )
+    rules = section("rules", replace(run, records={**run.records, "production": slow}))
+    paces = [row[-2].order for row in rules.tables[0].rows]
+    assert paces == pytest.approx([0.6, 0.6])
+    assert "The decision's training time differs from it" in rules.note
 
 
 def test_the_search_for_k_takes_the_smallest_that_suffices() -> None:

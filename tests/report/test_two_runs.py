@@ -22,6 +22,8 @@ from support.made_up_runs import made_up_records, write_run
 OLD, NEW = "[{name: old, rule: decay}]", "[{name: new, rule: clippy}]"
 BOTH = "[{name: old, rule: decay}, {name: new, rule: clippy}]"
 
+OWN = "[{name: old, rule: decay}, {name: new, rule: max_norm}]"
+
 
 def made_up(
     name: str, arms: str, lift: float = 0.0, cycles: range = range(60), stream: str = "market"
@@ -64,7 +66,12 @@ def test_any_two_arms_of_any_two_runs() -> None:
     found = decided(*runs, baseline="a:old")
     assert (found.challenger, found.others) == ("b:new", ("b:old",))
     inside = decisions(study_of(runs, "b:old", "b:new"))
-    assert [(one.run, one.challenger) for one in inside] == [("a", "new"), ("b", "new")]
+    assert [(one.run, one.challenger) for one in inside] == [("b", "new"), ("a", "new")]
+
+
+def test_the_comparison_of_two_runs_is_first() -> None:
+    found = decisions(study_of((made_up("a", BOTH), made_up("b", OWN, lift=2.0)), None, None))
+    assert [one.run for one in found] == ["a and b", "a", "b"]
 
 
 def test_repeats_with_other_seeds_are_not_compared() -> None:

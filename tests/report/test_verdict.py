@@ -10,6 +10,7 @@ from orchestrator.report.verdict import (
     above,
     all_of,
     below,
+    few_once,
     holds,
     judged,
     lift_text,
@@ -73,4 +74,7 @@ def test_numbers_are_spelled_with_their_intervals() -> None:
     assert lift_text(found) == "+0.04% (+0.03 to +0.05)"
     short = Estimate(0.5, math.nan, math.nan, 3)
     assert percent(short) == "50.0% (3 cycles: too few for an interval)"
+    twice = f"{percent(short)} against {percent(short)}."
+    assert few_once(twice) == "50.0% against 50.0%. 3 cycles are too few for an interval."
+    assert few_once(percent(short)) == percent(short)
     assert percent(Estimate(math.nan, math.nan, math.nan, 0)) == "unknown"

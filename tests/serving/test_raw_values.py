@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from divergence.errors import InputError
 from orchestrator.cli import holdfast
 from orchestrator.config.schema import PublishConfig
 from orchestrator.export.catalogue import catalogue_vectors
@@ -152,7 +153,12 @@ def test_the_version_says_what_each_feature_expects(served: Served) -> None:
 def test_the_example_of_the_version_is_a_request_of_known_values(served: Served) -> None:
     asked = Asked(App(Scorer(PlaceOrigin(served.place))))
     example = asked.ask("GET", "/version")["example"]
-    assert set(example["user"]) == {"age", "zip", "genres"}
+    assert example["user"] == {"age": 18, "zip": "94", "genres": "Drama|Action"}
+    wrong = {**example, "user": {**example["user"], "age": "abc"}}
+    work = asked.app.works["/v1/score"](json.dumps(wrong).encode(), "application/json")
+    bins = "<18, [18,35), [35,45), >=45"
+    refused = str(asyncio.run(done(work)))
+    assert refused == f'user.age: must be a number, put into {bins}, but is "abc"'
     answer = asked.ask("POST", "/v1/score", example)
     assert len(answer["pctr"]) == 1
     assert not answer["unseen"]
@@ -212,8 +218,40 @@ def test_a_catalogue_of_ads_has_raw_values_too(tmp_path: Path, served: Served) -
 def test_one_value_is_mapped_as_a_file_is(text: str, rule: Column) -> None:
     made = columns.values(pa.array([text]), rule, ("NA",), "x")
     broken = made.unusable is not None and bool(made.unusable[0])
-    expected = text if broken else made.values.cast(pa.string())[0].as_py() or ""
-    assert RawFeature(Feature("x"), rule, ("NA",)).value(text) == expected
+    feature = RawFeature(Feature("x"), rule, ("NA",))
+    if broken:
+        with pytest.raises(InputError, match=r"must be a number, .* but is"):
+            feature.value(text)
+        return
+    mapped = made.values.cast(pa.string())[0].as_py() or ""
+    assert feature.value(text) == mapped
+    if mapped:
+        assert feature.value(str(feature.example([mapped]))) == mapped
+
+
+@pytest.mark.parametrize(
+    ("rule", "known", "raw"),
+    [
+        (Column(bins=(18, 45)), "<18", 17),
+        (Column(bins=(18, 45)), "[18,45)", 18),
+        (Column(bins=(18, 45)), ">=45", 45),
+        (Column(log=2), "[0.5,1)", 0.5),
+        (Column(log=2), "0", 0),
+        (Column(log=2), "<0", -1),
+        (Column(round=0.5), "1.5", 1.5),
+        (Column(slice=(2, 4)), "94", "--94"),
+        (Column(), "x", "x"),
+    ],
+)
+def test_an_example_is_raw(rule: Column, known: str, raw: object) -> None:
+    assert RawFeature(Feature("x"), rule, ()).example([known, "other"]) == raw
+
+
+def test_several_values_are_an_example_as_in_the_logs() -> None:
+    feature = Feature("x", multi=True)
+    assert RawFeature(feature, Column(split="|"), ()).example(["sport", "travel"]) == "sport|travel"
+    assert RawFeature(feature, Column(), ()).example(["sport"]) == ["sport"]
+    assert RawFeature(feature, Column(split="|"), ()).example([]) is None
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,8 @@ def test_rows_older_than_what_was_trained_are_counted_and_said(
     write(days / "2.csv", EVENTS[25:])
     events = opened(days, run, 3, cut=MINUTES).events(3)
     assert ads(events) == names(25, 30)
+    said = f"4 rows of files that were added ({days}/late.csv: 4) are older than what was trained"
+    assert caplog.messages[-1] == f"{said}: skipped"  # and does not name 2.csv
     assert events is not None
     assert events.set_aside == {"late row": 4}
 

@@ -218,6 +218,16 @@ def test_a_wrong_column_names_the_close_ones(tmp_path: Path, suffix: str) -> Non
     )
 
 
+def test_a_label_that_is_not_there_names_the_close_ones_and_the_key(tmp_path: Path) -> None:
+    path, remedy = tmp_path / "e.csv", "For the label, write features.label: COLUMN or source.click"
+    path.write_text("timestamp,clicks,age,ad\n1704067200,1,20,x\n")
+    found = one_line(lambda: source(path).events(0))
+    assert found.startswith(f"{path}: no column 'click'; did you mean 'clicks'? {remedy}: ")
+    path.write_text("timestamp,y,age,ad\n1704067200,1,20,x\n")
+    found = one_line(lambda: source(path).events(0))
+    assert f"; it has timestamp, y, age, ad. {remedy}: " in found
+
+
 def test_unreadable_files(tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     path.write_bytes(b"PAR1 this is not one")

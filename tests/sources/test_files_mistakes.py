@@ -49,6 +49,18 @@ def test_milliseconds_that_are_read_as_seconds(tmp_path: Path) -> None:
         source(write(tmp_path / "e.csv", late)).events(0)
 
 
+@pytest.mark.parametrize("cut", [{"events": 10}, BY_TIME])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_iso_texts_that_are_read_as_numbers(tmp_path: Path, suffix: str, cut: Any) -> None:
+    texts = [{**row, "timestamp": f"2025-03-01T00:{i:02d}:00Z"} for i, row in enumerate(rows(30))]
+    with pytest.raises(InputError) as refused:
+        source(write(tmp_path / f"e.{suffix}", texts), cut=cut).events(0)
+    assert str(refused.value) == (
+        f"{tmp_path}/e.{suffix}: times like '2025-03-01T00:00:00Z' are ISO texts: remove "
+        "source.timestamp.unit, which is 's'"
+    )
+
+
 def test_a_file_that_was_written_in_the_wrong_unit(tmp_path: Path) -> None:
     times = pa.array([FIRST_S + 60 * i for i in range(30)], pa.timestamp("ns"))
     table = pa.Table.from_pylist(rows(30)).set_column(0, "timestamp", times)

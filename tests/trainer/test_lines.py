@@ -114,6 +114,30 @@ def test_saved_copied_and_moved_lines_continue_to_the_same_bits() -> None:
     assert len(joined) == 2
 
 
+def test_lines_that_start_from_one_model_are_what_separate_models_would_be() -> None:
+    first, lines = new_lines(0), Lines(OPTIONS)
+    for cycle in range(3):
+        step(first, cycle)
+    base = file_of(first, 0)
+    models = {i: load_model(base, f"line {i}", OPTIONS.model) for i in SETTINGS}
+    lines.load(0, load_model(base, "base", OPTIONS.model))
+    lines.copy(1, 0)
+    lines.load(5, load_model(base, "base", OPTIONS.model))
+    for cycle in range(3, 8):
+        chunk = chunk_of(cycle)
+        step(lines, cycle)
+        for i, model in models.items():
+            start = model.gather(chunk, cycle, mu0=0.1, sums_kept=0.9)
+            model.scatter(
+                chunk, cycle, start, train(JOB, chunk, start.tables, SETTINGS[i], RULE).tables
+            )
+            model.expire(cycle - 2)
+            assert save_model(model, rows=True) == file_of(lines, i)
+            again = Lines(OPTIONS)
+            again.load(i, load_model(file_of(lines, i), "again"))
+            assert file_of(again, i) == file_of(lines, i)
+
+
 def test_lines_of_another_cycle_do_not_fit() -> None:
     lines, later = new_lines(0), new_lines(1)
     step(lines, 0)

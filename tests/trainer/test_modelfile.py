@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from divergence.errors import InputError
 from support.strategies import examples
@@ -149,6 +149,18 @@ def test_a_delta_of_another_geometry_is_refused() -> None:
     assert len(other) == 0
 
 
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_file_has_the_bytes_that_safetensors_writes(rows: bool) -> None:
+    data = save_model(grown(), rows=rows)
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    assert data == save(load(data), header["__metadata__"])
+
+
+def test_a_file_is_also_read_from_an_array_that_cannot_be_written() -> None:
+    data = np.frombuffer(save_model(grown()), np.uint8)  # as it comes out of Ray's store
+    assert save_model(load_model(data, "m")) == data.tobytes()
+
+
 # -- files that are refused ---------------------------------------------------------------------
 
 DATA = save_model(grown())
@@ -201,6 +213,26 @@ def test_bytes_after_the_end_are_refused() -> None:
 )
 def test_a_foreign_file_is_refused(data: bytes) -> None:
     assert refusal(data).startswith("is not a Holdfast model, or is damaged (")
+
+
+@pytest.mark.parametrize(
+    ("places", "reason"),
+    [
+        (((0, 8), (0, 8)), "must begin at byte 8 and end by 16"),
+        (((0, 8), (9, 16)), "must begin at byte 8 and end by 16"),
+        (((0, 8), (8, 24)), "must begin at byte 8 and end by 16"),
+        (((-8, 8), (8, 16)), "must begin at byte 0 and end by 16"),
+        (((0, 8),), "8 bytes belong to nothing"),
+    ],
+)
+def test_tensors_that_do_not_fill_the_file_one_after_the_other_are_refused(
+    places: tuple[tuple[int, int], ...], reason: str
+) -> None:
+    header: dict[str, object] = {"__metadata__": {"holdfast": "{}"}}
+    for i, place in enumerate(places):
+        header[f"x{i}"] = {"dtype": "F64", "shape": [1], "data_offsets": place}
+    text = json.dumps(header).encode()
+    assert reason in refusal(len(text).to_bytes(8, "little") + text + bytes(16))
 
 
 def test_another_version_is_refused() -> None:

@@ -24,9 +24,12 @@ from support.records import record
 
 
 def test_a_line_says_what_came_of_a_cycle() -> None:
-    assert line(record()) == ("a  retained 1/2  logloss 0.20000  eta0=1 alpha=3 beta=0.5 lam=0.001")
+    assert line(record()) == (
+        "a  retained 1/2  logloss 0.20000  eta0=1 alpha=3 beta=0.5 lam=0.001  2 rows set aside"
+    )
     assert line(record(winner=None, caution=2)) == (
         "a  retained 1/2  no instance retained, the champion stays  drawn cautiously (level 2)"
+        "  2 rows set aside"
     )
 
 
@@ -60,6 +63,7 @@ def test_json_lines_are_one_object_each() -> None:
     said, shown = map(json.loads, stream.getvalue().splitlines())
     assert said == {"message": "hello"}
     assert (shown["arm"], shown["cycle"]) == ("a", 7)
+    assert shown["set_aside"] == {"label is null": 2}
 
 
 def test_on_a_terminal_there_is_a_live_table() -> None:

@@ -220,3 +220,13 @@ def test_a_run_over_a_folder_is_finished_at_the_end_marker(tmp_path: Path) -> No
     followed = config(text.replace("DAYS", str(days)))
     run(followed, store, prepare(store, followed), [], LocalPool)
     assert examine(store, followed).complete
+
+
+def test_rows_that_were_set_aside_are_said(store: LocalStore) -> None:
+    skipped = {"timestamp is null": 2, "late row": 1000}
+    cycles(store, 3, ended_s=1e6, chunk=ChunkInfo("toy", 10**6, 21, 0.51, skipped))
+    said = CliRunner().invoke(holdfast, ["health", str(store.root)]).output
+    text = f"6 rows set aside: {store.uri}/quarantine; 3,000 rows skipped: older than what was "
+    assert f"  last hour    {text}trained\n" in said
+    data = json.loads(CliRunner().invoke(holdfast, ["health", str(store.root), "--json"]).output)
+    assert data["set_aside"] == {"timestamp is null": 6, "late row": 3000}

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divergence.errors import InputError
-from trainer.modelfile import DTYPES, Tensors, file_bytes, read_tensors, refusing
+from trainer.modelfile import file_bytes, read_tensors, refusing
 from trainer.states.own import State
+from trainer.tensorfile import DTYPES, Data, Tensors
 
 FORMAT, VERSION = "holdfast-state", 1
 
@@ -151,7 +152,7 @@ def save_state_delta(model: StateModel, changes: StateChanges, identity: dict[st
     return file_bytes(_contiguous(tensors), manifest | more)
 
 
-def load_state(data: bytes, name: str, trainer: Any, identity: dict[str, Any]) -> StateModel:
+def load_state(data: Data, name: str, trainer: Any, identity: dict[str, Any]) -> StateModel:
     """The model of a full file; InputError if another trainer, or one with other options, wrote
     it."""
     with refusing(name):

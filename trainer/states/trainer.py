@@ -39,6 +39,7 @@ from trainer.states.model import (
 )
 from trainer.states.own import State
 from trainer.states.recipe import Recipe
+from trainer.tensorfile import Data
 from trainer.trajectory import Trajectory
 
 METHODS = ("compile", "start", "train", "logits")
@@ -260,7 +261,7 @@ class StateTrainer:
         """A file of what one cycle changed."""
         return save_state_delta(model, changes, self.identity)
 
-    def load(self, data: bytes, name: str) -> StateModel:
+    def load(self, data: Data, name: str) -> StateModel:
         """The model of a full file."""
         return load_state(data, name, self, self.identity)
 

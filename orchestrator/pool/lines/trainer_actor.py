@@ -98,7 +98,7 @@ class LineTrainer(TrainerActor):
             lines.copy(line, parent)
         for line, given in zip(batch.arriving, data, strict=False):
             if isinstance(given, LineSnapshot):
-                lines.load(line, self.trainer.load(bytes(given.data), f"line {line}"))
+                lines.load(line, self.trainer.load(given.data, f"line {line}"))
             else:
                 lines.put(line, given)
         wanted = [task.instance for task in batch.tasks]

@@ -17,10 +17,14 @@ Smoother = Callable[[pd.Series, int], pd.Series]
 def curve(
     name: str, tone: Tone, series: pd.Series, window: int, smooth: Smoother = running_mean
 ) -> tuple[Line, Line]:
-    """The raw and the smoothed line of a series by cycle; a short series has dots."""
+    """The raw and the smoothed line of a series by cycle; a short series has dots.
+
+    The smoothed line begins and ends where the series does.
+    """
     x = numbers(series.index)
+    known = series.bfill().notna() & series.ffill().notna()
     raw = Line(name, tone, x, numbers(series), faint=True, dots=bool(series.count() <= FEW))
-    return raw, Line(name, tone, x, numbers(smooth(series, window)))
+    return raw, Line(name, tone, x, numbers(smooth(series, window).where(known)))
 
 
 def arm_curves(

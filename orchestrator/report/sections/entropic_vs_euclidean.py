@@ -82,7 +82,7 @@ def _panels(study: Study, run: Run, pair: Pair) -> list[Panel]:
     gain = curve(
         f"{pair.arm} over {pair.baseline}", study.arms.index(pair.arm), pair.lift(), window
     )
-    marks: list[Mark] = [*acclimation(pair), Level(f"same as {pair.baseline}", 0.0)]
+    marks: list[Mark] = [*acclimation(pair), Level("", 0.0)]
     panels = [
         cycle_panel(
             study.panel_title(run, "log-loss lift"),

@@ -41,7 +41,7 @@ def _chart(study: Study, panels: list[Panel]) -> Chart:
     return Chart(
         "lift",
         "Log-loss lift of the served champion over the baseline's",
-        f"Above zero is better. {smoothing_text(study)}",
+        f"Above zero, the dashed line, is better than the baseline. {smoothing_text(study)}",
         tuple(panels),
     )
 
@@ -71,7 +71,7 @@ def _panel(study: Study, run: Run) -> Panel | None:
     if not pairs:
         return None
     lines: list[Line] = []
-    marks: list[Mark] = [Level(f"same as {base}", 0.0)]
+    marks: list[Mark] = [Level("", 0.0)]
     for pair in pairs:
         series = pair.lift()
         lines += curve(pair.arm, study.arms.index(pair.arm), series, window_for(run.cycles))

@@ -1,5 +1,6 @@
 """The regime map: where divergence costs instances and log-loss, and where these runs lie on it."""
 
+from orchestrator.config.schema import LineagesSelect
 from orchestrator.report.load import Run
 from orchestrator.report.regime.chart import Placed, map_chart
 from orchestrator.report.regime.place import Distance, Place, place_of
@@ -15,7 +16,7 @@ NAMED = (BASELINE, "entropic")
 def regime(study: Study, known: RegimeMap | None = None) -> Section:
     """The map with these runs on it: the committed one, unless another is given."""
     known = known or committed_map()
-    runs = [run for run in study.shown if run.config.trainer.kind == "offset"]
+    runs = [run for run in study.shown if _is_on_map(run)]
     found = [(run, place_of(study, run, known)) for run in runs]
     placed = [(run.name, place) for run, place in found if place is not None]
     return Section(
@@ -30,6 +31,12 @@ def regime(study: Study, known: RegimeMap | None = None) -> Section:
         note=_note(known),
         in_summary=True,
     )  # fmt: skip
+
+
+def _is_on_map(run: Run) -> bool:
+    """Lines keep their settings: they have no draws, whose width is an axis of the map."""
+    lines = isinstance(run.config.search.select, LineagesSelect)
+    return run.config.trainer.kind == "offset" and not lines
 
 
 def _line(study: Study, run: Run, place: Place | None, regime: RegimeMap) -> str:
@@ -101,6 +108,6 @@ def _note(regime: RegimeMap) -> str:
         "served log-loss of the best arm lies below that of a constant which knows each chunk's "
         "CTR. Runs and map are measured without the first quarter of their cycles. The width of a "
         "run's draws is the factor by which eta0 and alpha may differ from their middle (the "
-        "geometric mean of the two). Other things matter too: longer chunks and larger first "
-        "vectors lose more instances."
+        "geometric mean of the two); runs of lines have no draws and are not on the map. Other "
+        "things matter too: longer chunks and larger first vectors lose more instances."
     )

@@ -42,7 +42,9 @@ def rules(study: Study) -> Section:
         note="All numbers are over the cycles that all arms of a run share. Useful: retained, and "
         "better than a constant that knows the chunk's click rate. Lift is defined as above. Norms "
         "are medians over the cycles. Time is the median of the microseconds that a retained "
-        "instance takes per event; it depends on the machine and its load.",
+        "instance takes per event; it depends on the machine and its load. The decision's training "
+        "time differs from it: that is the mean over cycles, without the acclimation, of the time "
+        "of all instances, so aborted ones count until they stop.",
     )
 
 
@@ -76,12 +78,23 @@ def _best_finding(study: Study, run: Run) -> Finding:
     kept, loss = means["retained_fraction"].dropna(), means["served_logloss"].dropna()
     parts = []
     if len(kept):
-        parts.append(f"{kept.idxmax()} retains most ({kept.max():.1%})")
+        parts.append(_retain_most(kept))
     if len(loss):
         parts.append(f"{loss.idxmin()} has the lowest served log-loss ({loss.min():.5f})")
     best = " and ".join(parts) or "no arm has a result"
     text = f"Over {len(shared)} shared cycles of {len(means)} arms, {best}."
     return Finding(text, None, run.name)
+
+
+def _retain_most(kept: pd.Series) -> str:
+    """Who retains most; shares that read the same are a tie."""
+    most = f"{kept.max():.1%}"
+    first = [str(arm) for arm, share in kept.items() if f"{share:.1%}" == most]
+    if len(first) == 1:
+        return f"{first[0]} retains most ({most})"
+    if len(first) == len(kept):
+        return f"{'both' if len(first) == 2 else 'all'} retain {most}"
+    return f"{', '.join(first[:-1])} and {first[-1]} retain most ({most})"
 
 
 def _table(study: Study) -> ReportTable:
@@ -119,4 +132,7 @@ def _row(study: Study, run: Run, arm: str) -> tuple[Cell, ...]:
 
 
 def _median_pace(study: Study, run: Run, arm: str) -> float:
-    return float(seconds_per_event(study.instances_of(run, arm)).median())
+    """Over the cycles that all arms share: the load of the machine may change over a run."""
+    instances = study.instances_of(run, arm)
+    shared = instances["cycle"].astype(int).isin(study.shared(run))
+    return float(seconds_per_event(instances[shared]).median())

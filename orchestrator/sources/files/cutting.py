@@ -10,6 +10,7 @@
 
 import logging
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import NamedTuple
@@ -69,15 +70,16 @@ class CutFiles:
         """When the first cycle starts, cut by minutes."""
         return self._clock()[0]
 
-    def late(self) -> int:
-        """How many rows of files that were added are too old for any cycle."""
+    def late(self) -> Counter[str]:
+        """By file that was added, how many of its rows are too old for any cycle."""
+        found = Counter[str]()
         if self._rest is None:
-            return 0
+            return found
         begin = self.begin_us()
-        old = (
-            e for e in self._index if e.file in self._rest.added and e.span and e.span[0] < begin
-        )
-        return sum(int((self._ticks(entry, begin) < begin).sum()) for entry in old)
+        for entry in self._index:
+            if entry.file in self._rest.added and entry.span and entry.span[0] < begin:
+                found[entry.file.name] += int((self._ticks(entry, begin) < begin).sum())
+        return found
 
     def _scan(self) -> Iterator[Entry]:
         """Builds the index block by block, as far as it is consumed."""

@@ -1,6 +1,7 @@
 """A set of files as a stream of cycles, which continues when files are added between two starts."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -19,10 +20,11 @@ from orchestrator.sources.files.listings import (
     listed,
     views,
 )
-from orchestrator.sources.protocol import Events
+from orchestrator.sources.protocol import LATE_ROW, Events
 from trainer.features import FeatureSpec
 
-LATE = "late row"
+MOST_FILES = 3
+"""How many files a warning names."""
 log = logging.getLogger(__name__)
 
 
@@ -95,11 +97,12 @@ class FileSource:
             self._note_end(cycle)
             return self._events_added(cycle)
         events = self._chunks.events(cycle, *found)
-        late = cut.late() if cycle == listing.first_cycle else 0
+        late = cut.late() if cycle == listing.first_cycle else None
         if not late:
             return events
-        self._warn(late, listing)
-        return Events(cycle, events.table, events.origin, {**events.set_aside, LATE: late})
+        self._warn(late)
+        skipped = {**events.set_aside, LATE_ROW: late.total()}
+        return Events(cycle, events.table, events.origin, skipped)
 
     def _find_added(self, cycle: int, *, ended: bool) -> None:
         """Find what was added since the run stopped before this cycle."""
@@ -132,7 +135,7 @@ class FileSource:
             cut = CutFiles(files, self._cut, self._decoder, rest)
             listing = replace(listing, begin_us=cut.begin_us())
             if cut.parts(0) is None:
-                self._warn(cut.late(), listing)
+                self._warn(cut.late())
                 return None
         self._added = ()
         self._add(listing)
@@ -160,11 +163,12 @@ class FileSource:
         self._listings[-1] = listing
         self._store.write(len(self._listings) - 1, listing)
 
-    def _warn(self, late: int, listing: Listing) -> None:
+    def _warn(self, late: Counter[str]) -> None:
         if self._resumed:
-            names = ", ".join(dict.fromkeys(file.name for file in listing.files[-3:]))
+            shown = [f"{name}: {rows}" for name, rows in late.most_common(MOST_FILES)]
+            listed = ", ".join([*shown, "…"] if len(late) > MOST_FILES else shown)
             text = "%d rows of files that were added (%s) are older than what was trained: skipped"
-            log.warning(text, late, names)
+            log.warning(text, late.total(), listed)
 
     def _cut_of(self, number: int) -> CutFiles:
         if number not in self._cut_files:

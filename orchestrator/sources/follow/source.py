@@ -37,13 +37,12 @@ from orchestrator.sources.files.files import (
 )
 from orchestrator.sources.files.run_store import MAX_RECORD_BYTES, run_store
 from orchestrator.sources.follow.config import FollowConfig
-from orchestrator.sources.protocol import Events
+from orchestrator.sources.protocol import LATE_FILE, Events
 from orchestrator.storage.store import CorruptError, read
 from orchestrator.validation.errors import dotted
 from orchestrator.validation.strict import MAX_INT
 from trainer.features import FeatureSpec
 
-LATE = "late file"
 RECORDS = "followed"
 """The folder in the run folder; its name is part of the format."""
 END = "end.json"
@@ -111,7 +110,7 @@ class FollowSource:
             raise self._decoder.with_others(error, file) from error
         if not taken.late:
             return events
-        late = {LATE: min(sum(taken.late.values()), MAX_INT)}
+        late = {LATE_FILE: min(sum(taken.late.values()), MAX_INT)}
         return Events(cycle, events.table, events.origin, {**events.set_aside, **late})
 
     def _next(self) -> Taken | None:

@@ -87,7 +87,8 @@ def present_columns(
             role = "" if name == source else f" for {name!r}"
             hint = f"did you mean {close}?" if close else f"it has {some}"
             remedy = _remedy(name, source, spec)
-            raise InputError(f"no column {source!r}{role}; {hint}{remedy}")
+            end = "." if remedy and not close else ""
+            raise InputError(f"no column {source!r}{role}; {hint}{end}{remedy}")
         if there.count(source) > 1:
             raise InputError(f"more than one column {source!r}")
     return [source for source in dict.fromkeys(wanted.values()) if source in there]
@@ -98,9 +99,9 @@ def _remedy(name: str, source: str, spec: FeatureSpec) -> str:
     if name != source:
         return ""
     if name == spec.label:
-        return ". For the label, write features.label: COLUMN or source.click: COLUMN == VALUE"
+        return " For the label, write features.label: COLUMN or source.click: COLUMN == VALUE"
     if name == spec.timestamp:
-        return ". For the time, write source.timestamp: {column: COLUMN, unit: UNIT}"
+        return " For the time, write source.timestamp: {column: COLUMN, unit: UNIT}"
     return ""
 
 

@@ -9,10 +9,12 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
 
+from divergence.errors import InputError
 from orchestrator.sources.files.mapping.numbers import (
     NUMBER,
     bin_names,
@@ -22,6 +24,7 @@ from orchestrator.sources.files.mapping.numbers import (
     power_of,
 )
 from orchestrator.sources.files.reading import Column, Name, Reading
+from orchestrator.validation.errors import short
 from orchestrator.validation.strict import Items, Strict
 from trainer.features import Feature, FeatureSpec
 
@@ -34,6 +37,8 @@ UNCHANGED = Column()
 
 
 IS_NUMBER = re.compile(NUMBER.strip("^$").removeprefix("(?i)^"), re.ASCII | re.IGNORECASE)
+
+IS_BIN = re.compile(r"(<|>=)[^\s,]+|\[([^\s,]+),([^\s,]+)\)")
 
 
 class RawMapping(Strict):
@@ -70,7 +75,10 @@ class RawFeature:
         self._known: dict[str, str] = {}
 
     def value(self, text: str) -> str:
-        """The model's value. What is not a number stays as it is: a bin is already mapped."""
+        """The model's value. A bin is mapped already and stays as it is.
+
+        InputError if it is neither where a number is expected: training sets such a row aside.
+        """
         if self.is_plain:
             return text
         found = self._known.get(text)
@@ -94,6 +102,24 @@ class RawFeature:
         name = f" (as {self.name} or {self.column})" if self.column else ""
         return f"{self._kind()}, or null if unknown{name}"
 
+    def example(self, values: Sequence[str]) -> Any:
+        """A raw value that becomes what the model knows: the first of `values`, or the first two.
+
+        As it is if there is no way back from it; None if there are no values.
+        """
+        if not values:
+            return None
+        rule, first = self._rule, values[0]
+        if self.multi:
+            return list(values[:2]) if rule.split is None else rule.split.join(values[:2])
+        if rule.slice is not None:
+            raw = "-" * rule.slice[0] + first
+            return raw if self.value(raw) == first else first
+        if self.is_plain or (rule.bins is None and rule.log is None and rule.round is None):
+            return first
+        fits = (n for n in _numbers_in(first) if self.value(number_text(n)) == first)
+        return next((int(n) if n.is_integer() else n for n in fits), first)
+
     def _mapped(self, text: str) -> str:
         rule = self._rule
         if text in self._missing:
@@ -104,6 +130,8 @@ class RawFeature:
             return text
         written = text.strip()
         if not IS_NUMBER.fullmatch(written):
+            if written and not IS_BIN.fullmatch(written):
+                raise InputError(f"must be {self._kind()}, but is {short(text)}")
             return text if written else ""
         number = float(written)
         if not abs(number) < LARGEST:  # rare: NaN, infinite or huge
@@ -129,6 +157,15 @@ class RawFeature:
             if rule.split is None
             else f"a text with values separated by {rule.split!r}, {lists}"
         )
+
+
+def _numbers_in(name: str) -> list[float]:
+    """Numbers that may lie in the bin of this name: its edges and beside them."""
+    edges = [
+        float(edge) for edge in re.findall(r"[^\s,<>=\[)]+", name) if IS_NUMBER.fullmatch(edge)
+    ]
+    near = [n for edge in edges for n in (edge, edge - 1)]
+    return [*near, sum(edges) / max(len(edges), 1)]
 
 
 def binned_number(number: float, rule: Column) -> str:

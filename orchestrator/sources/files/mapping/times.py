@@ -75,6 +75,8 @@ def _checked(column: pa.Array, values: pa.Array, zoned: bool | None, unit: str |
         fault = np.zeros(len(ticks), bool)  # almost always; spares a dozen passes
         return Times(values, zoned, unparsable=fault, implausible=fault)
     hint = _unit_hint(ticks_of(values.drop_null()) if values.null_count else ticks, unit)
+    if unit is not None and values.null_count == len(values) and is_text(column.type):
+        hint = _iso_hint(column, unit)
     known = pc.is_valid(values).to_numpy(zero_copy_only=False)
     implausible = known & ((ticks < 0) | (ticks >= LATEST))
     written = pc.is_valid(column).to_numpy(zero_copy_only=False)
@@ -109,6 +111,14 @@ def _unit_hint(ticks: NDArray[np.int64], unit: str | None) -> str | None:
     if unit is None:
         return f"all times are {where}: they were probably written in the wrong unit"
     return f"with source.timestamp.unit {unit}, all times are {where}: write unit: {fits[0]}"
+
+
+def _iso_hint(column: pa.Array, unit: str) -> str | None:
+    """What to write if texts that are no numbers are ISO texts."""
+    first = next((text.strip() for text in column.to_pylist() if text and text.strip()), "")
+    if _instant(first) is None:
+        return None
+    return f"times like {first!r} are ISO texts: remove source.timestamp.unit, which is {unit!r}"
 
 
 def ticks_of(values: pa.Array) -> NDArray[np.int64]:
