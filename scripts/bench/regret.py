@@ -67,7 +67,7 @@ def _check_peers(context: click.Context, option: click.Parameter, wanted: bool) 
               help="Where `holdfast data fetch` has put the data sets.")  # fmt: skip
 @click.option("--processes", default=os.cpu_count() or 1, show_default=True,
               type=click.IntRange(min=1), help="Streams at the same time.")  # fmt: skip
-@click.option("--readme", is_flag=True, help=f"Write the tables to {BENCH}.")
+@click.option("--readme", is_flag=True, help=f"Write the tables to {BENCH}; with --peers, theirs.")
 def main(
     quick: bool,
     seeds: list[int],
@@ -89,11 +89,12 @@ def main(
     text = f"{_conditions(planned)}\n\n{regret_tables(Comparison.of(found))}"
     if peers:
         run_peers(planned, out, data, click.echo)
-        text = f"{text}\n\n{peer_tables(*field_of(planned, found, out))}"
+        click.echo(f"{text}\n")
+        text = peer_tables(*field_of(planned, found, out))
     text = f"{text}\n\n{load_sentence(before, load_now())}"
     click.echo(text)
     if readme:
-        replace_block(BENCH, "regret", text)
+        replace_block(BENCH, "peers" if peers else "regret", text)
 
 
 def run_all(planned: list[BenchTask], out: Path, data: Path, processes: int) -> None:
