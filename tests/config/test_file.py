@@ -124,8 +124,8 @@ MISTAKES = [
     (
         ARMS + "cyles: 3\n",
         "run.yaml:3: cyles: unknown key (did you mean cycles?); allowed: source, features, seed, "
-        "cycles, model, search, sustain, arms, deadline_s, tries, patience_s, actors, retention, "
-        "serve, publish, track",
+        "cycles, trainer, model, search, sustain, arms, deadline_s, tries, patience_s, actors, "
+        "retention, serve, publish, track",
     ),
     (ARMS + "cycles: ten\n", 'run.yaml:3: cycles: should be a valid integer, but is "ten"'),
     (ARMS + "cycles: 1.5\n", "run.yaml:3: cycles: should be a valid integer, but is 1.5"),
@@ -259,9 +259,9 @@ MISTAKES = [
     ),
     (
         "- a\n",
-        "run.yaml: must be a mapping with the keys source, features, seed, cycles, model, "
-        "search, sustain, arms, deadline_s, tries, patience_s, actors, retention, serve, "
-        "publish, track",
+        "run.yaml: must be a mapping with the keys source, features, seed, cycles, "
+        "trainer, model, search, sustain, arms, deadline_s, tries, patience_s, actors, retention, "
+        "serve, publish, track",
     ),
     ("seed: 1\nseed: 2\n", "run.yaml:2: seed: given twice, first on line 1"),
     ("seed: [1\n", "run.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),

@@ -15,8 +15,9 @@ from support.configs import config
 
 ROOT = Path(__file__).parents[2]
 OTHERS = {"aws.yaml", "gcp.yaml", "raycluster.yaml", "rayjob.yaml", "networkpolicy.yaml",
-          "alerts.yaml", "ab-test.yaml", "source.yaml", "rule.yaml"}  # fmt: skip
-"""Files that are not configs of runs, or need the user's code."""
+          "alerts.yaml", "ab-test.yaml", "source.yaml", "rule.yaml",
+          "own.yaml", "river.yaml", "torch.yaml"}  # fmt: skip
+"""Files that are not configs of runs, or need the user's code or a library."""
 CONFIGS = sorted(p for p in (ROOT / "configs").rglob("*.yaml") if p.name not in OTHERS)
 
 

@@ -67,7 +67,7 @@ def test_the_lines_of_a_console_name_the_champion_and_say_what_changes() -> None
         for one in STORY:
             view.show([one])
     shown = stream.getvalue().splitlines()
-    assert shown[0].endswith("line 0: eta0=1 alpha=3 beta=0.5 lam=0.001")
+    assert shown[0].endswith("line 0: eta0=1 alpha=3 beta=0.5 lam=0.001  2 rows set aside")
     assert [text for text in shown if text.startswith("  ")] == [f"  {text}" for text in NEWS]
     assert summary(STORY[2])["champion_line"] == 1
     assert summary(STORY[2])["replaced"][0]["parent"] == 1
@@ -129,10 +129,11 @@ def test_the_members_of_a_served_mean_are_shown() -> None:
 def test_a_champion_that_was_late_has_skipped_the_chunk() -> None:
     late = (outcome(0), outcome(1, "late"), outcome(2))
     text = line(STORY[2].model_copy(update={"outcomes": late, "winner": None}))
-    assert text == "a  retained 2/3  late 1  line 1, the champion, was late and skipped this chunk"
+    said = "a  retained 2/3  late 1  line 1, the champion, was late and skipped this chunk"
+    assert text == f"{said}  2 rows set aside"
     lost = tuple(outcome(i, "diverged") for i in range(3))
     text = line(STORY[2].model_copy(update={"outcomes": lost, "winner": None}))
-    assert text == "a  retained 0/3  no instance retained, the champion stays"
+    assert text == "a  retained 0/3  no instance retained, the champion stays  2 rows set aside"
 
 
 def test_the_log_and_the_head_of_the_report_of_a_run_with_lines(tmp_path: Path) -> None:
