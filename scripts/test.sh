@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Format, lint, types and tests: the same for a person and for CI. Arguments go to pytest, which
 # runs three files at a time, on two cores, since many tests wait (-n 0: one, in its own process).
-# -m "not slow" leaves out what needs Ray or a browser and takes about a minute; few of its tests
+# -m "not slow" leaves out what needs Ray or a browser and takes up to three minutes; few of its tests
 # wait, and each process imports all of them, so it runs one per core.
 set -euo pipefail
 cd "$(dirname "$0")/.."
