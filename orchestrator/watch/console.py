@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -65,10 +66,10 @@ class LineView:
         self.stream.flush()
 
     def show(self, records: Sequence[CycleRecord]) -> None:
-        """One cycle, and what it has changed among lines."""
+        """One cycle, why instances failed, and what it has changed among lines."""
         for record in records:
             self.say(f"{progress(record.cycle, self.cycles)}  {line(record)}")
-            for sentence in self._news.of(record):
+            for sentence in [*failures(record), *self._news.of(record)]:
                 self.say(f"  {sentence}")
 
     def say(self, message: str) -> None:
@@ -147,7 +148,7 @@ class TableView:
             self.seconds = [*self.seconds, _seconds(records)][-20:]
             shown = table(records, self.cycles, self.seconds)
             for record in records:
-                for sentence in self._news.of(record):
+                for sentence in [*self._news.of(record), *failures(record)]:
                     self._newest[record.arm] = f"cycle {record.cycle}, {sentence}"
             shown.caption = Text("\n".join(self._newest.values()))
             self.live.update(shown, refresh=True)
@@ -208,6 +209,17 @@ def line(record: CycleRecord) -> str:
     if record.caution:
         parts.append(f"drawn cautiously (level {record.caution})")
     return "  ".join(parts + skipped)
+
+
+def failures(record: CycleRecord) -> list[str]:
+    """Why instances failed, in one sentence; none where none did."""
+    reasons = Counter(o.reason for o in record.outcomes if o.status is Status.FAILED)
+    if not reasons:
+        return []
+    (reason, count), *others = reasons.most_common()
+    more = f" (and {len(others)} more reason{'s' * (len(others) > 1)})" if others else ""
+    noun = "instance" if count == 1 else "instances"
+    return [f"{record.arm}: {count} {noun} failed: {' '.join(reason.split())}{more}"]
 
 
 def table(records: Sequence[CycleRecord], cycles: int | None, seconds: Sequence[float]) -> Table:

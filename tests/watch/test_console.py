@@ -4,6 +4,7 @@ import math
 import re
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -21,6 +22,7 @@ from orchestrator.watch.console import (
     summary,
 )
 from support.records import record
+from trainer.outcome import Status
 
 
 def test_a_line_says_what_came_of_a_cycle() -> None:
@@ -52,6 +54,21 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
         "cycle 7 (8 of 10)",
         "cycle 7 (8 of 10)",
     ]
+
+
+def test_failures_are_shown_with_their_reason() -> None:
+    made = record()
+    reasons = ["line 4:\n  no such column", "line 4:\n  no such column", "killed"]
+    failed = [replace(made.outcomes[0], status=Status.FAILED, reason=one) for one in reasons]
+    shown = record(outcomes=(*made.outcomes, *failed))
+    sentence = "a: 2 instances failed: line 4: no such column (and 1 more reason)"
+    stream = io.StringIO()
+    LineView(stream, 10).show([shown])
+    assert stream.getvalue().splitlines()[1] == f"  {sentence}"
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with TableView(console, cycles=10) as view:
+        view.show([shown])
+    assert sentence in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_json_lines_are_one_object_each() -> None:
